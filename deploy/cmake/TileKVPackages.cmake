@@ -1,0 +1,18 @@
+# Everything that is not ours comes from the system: nothing is vendored, nothing is downloaded.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(Protobuf REQUIRED)  # before gRPC, whose package needs its targets
+find_package(RocksDB REQUIRED)
+find_package(zstd REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+if(TILEKV_GRPC)
+  find_package(gRPC REQUIRED)
+  find_package(prometheus-cpp REQUIRED)
+endif()
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+endif()
+include(FindBlake3)

@@ -1,0 +1,93 @@
+// Every default and limit of TileKV, in one place. Documentation is tested against this header; a
+// number that appears in a message, a flag's help or a page of docs comes from here. Names end in
+// their unit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tilekv {
+
+inline constexpr uint64_t kKiB = uint64_t{1} << 10;
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+inline constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+// --- objects
+// -------------------------------------------------------------------------------------------------------
+inline constexpr uint64_t kDefaultMaxObjectBytes = 256 * kMiB;
+inline constexpr uint64_t kLeastMaxObjectBytes = 64 * kKiB;
+inline constexpr uint64_t kGreatestMaxObjectBytes = 1 * kGiB;
+inline constexpr uint64_t kLeafBytes = 64 * kKiB;    // one BLAKE3 leaf of an object's content
+inline constexpr uint64_t kBlockBytes = 256 * kKiB;  // one independently coded block of content
+inline constexpr uint8_t kMaxLevel = 4;              // 0 blob, 1 to 4 trees
+inline constexpr uint32_t kMaxChildren = 65'536;     // of one tree
+inline constexpr uint64_t kInlineContentBytes =
+    64 * kKiB;  // smaller contents live in RocksDB, others in a payload file
+
+// --- values and names
+// ----------------------------------------------------------------------------------------------
+inline constexpr size_t kMaxKeyBytes = 1'024;
+inline constexpr uint64_t kInlineValueBytes =
+    512;  // values up to here live in the catalog entry itself
+inline constexpr uint64_t kSmallValueBytes =
+    64 * kKiB;                               // a stat-and-get reply carries contents up to here
+inline constexpr size_t kMaxNameBytes = 96;  // of a namespace, a model or a tag
+inline constexpr size_t kMaxBatchOperations = 1'024;
+inline constexpr uint64_t kMaxBatchBytes = 1 * kMiB;
+inline constexpr size_t kMaxListPageEntries = 1'000;
+
+// --- tensors
+// -------------------------------------------------------------------------------------------------------
+inline constexpr uint64_t kDefaultTileBytes = 8 * kMiB;
+inline constexpr uint64_t kLeastTileBytes = 1 * kMiB;    // where a tensor is cut
+inline constexpr uint64_t kPackBelowBytes = 256 * kKiB;  // smaller tensors share a pack
+inline constexpr uint64_t kMaxPackBytes = 1 * kMiB;
+inline constexpr uint64_t kPackAlignBytes = 64;
+inline constexpr uint64_t kMinBandRowBytes = 1 * kKiB;
+inline constexpr uint64_t kMinBandedBytes = 8 * kMiB;  // smaller tensors are row panels
+inline constexpr uint64_t kManifestPageSoftBytes = 64 * kKiB;
+inline constexpr uint64_t kManifestPageBytes = 1 * kMiB;
+inline constexpr size_t kMaxRank = 64;
+inline constexpr size_t kMaxTensorNameBytes = 64 * kKiB;
+inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+inline constexpr uint64_t kChunkBytes = 8 * kMiB;  // of a chunked blob, within the object limit
+
+// --- memory and transfer
+// -------------------------------------------------------------------------------------------
+inline constexpr uint64_t kTransferChunkBytes = 1 * kMiB;  // data of one bulk message
+inline constexpr uint64_t kMaxReceiveBytes = 4 * kMiB;
+inline constexpr uint64_t kDefaultServerMemoryBytes = 1 * kGiB;
+inline constexpr uint64_t kDefaultClientMemoryBytes = 256 * kMiB;
+inline constexpr uint64_t kLeastMemoryBytes = 64 * kMiB;
+inline constexpr uint16_t kDefaultPort = 7070;
+inline constexpr uint16_t kDefaultHttpPort = 7071;
+
+// --- disk
+// ----------------------------------------------------------------------------------------------------------
+inline constexpr uint64_t kDirectIoAlignBytes = 4'096;
+inline constexpr uint64_t kPayloadHeaderBytes = 4'096;
+inline constexpr uint64_t kPayloadFilesPerDirectory = 4'096;
+inline constexpr uint64_t kReserveMaxBytes = 2 * kGiB;
+inline constexpr uint64_t kReserveMinBytes = 64 * kMiB;
+inline constexpr uint64_t kReservePercent = 2;
+inline constexpr uint64_t kBallastBytes = 256 * kMiB;
+inline constexpr uint64_t kBallastOnDisksOverBytes = 16 * kGiB;
+inline constexpr uint32_t kLockStripes = 1'024;
+
+// --- time
+// ----------------------------------------------------------------------------------------------------------
+inline constexpr int64_t kSessionLease_s = 600;
+inline constexpr int64_t kSessionDetachedLease_s = 30;  // a session whose keep-alive call broke
+inline constexpr int64_t kSessionMax_s = 24 * 3600;
+inline constexpr int64_t kRollingSession_s = 60;
+inline constexpr int64_t kCommitRecord_s = 48 * 3600;
+inline constexpr int64_t kDeleteGrace_s = 7 * 24 * 3600;
+inline constexpr int64_t kVerifiedFor_s =
+    7 * 24 * 3600;  // a put that brings an object not verified since re-reads it
+
+// --- text
+// ----------------------------------------------------------------------------------------------------------
+inline constexpr size_t kMaxNameInMessageBytes = 256;
+inline constexpr size_t kMaxMessageBytes = 2'048;
+
+}  // namespace tilekv
