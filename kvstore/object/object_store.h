@@ -1,0 +1,132 @@
+// ObjectStore: immutable objects on one node. Two engines pass one conformance suite:
+// MemoryObjectStore, and LocalEngine (RocksDB index and payload files).
+//
+// Blocking and thread-safe. Every operation on one id (link, put, delete, sweep, quarantine) holds
+// one striped lock from reading its row to the synced batch, never while bytes arrive or are
+// written. `touched_rev` only grows; a raise is synced before the call returns. Only good rows
+// count, for anything.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kvstore/base/bytes.h"
+#include "kvstore/base/revision.h"
+#include "kvstore/object/encoding.h"
+#include "kvstore/object/object_hash.h"
+#include "kvstore/object/object_id.h"
+
+namespace tilekv {
+
+enum class RowState : uint8_t {
+  kGood = 1,
+  kSuspect = 2,      // reported bad from outside; read last, still read
+  kQuarantined = 3,  // failed a check of the node's own; kept, never read
+};
+
+struct ObjectRow {
+  ObjectRef ref;
+  RowState state = RowState::kGood;
+  Encoding encoding;
+  uint64_t stored_length = 0;  // bytes as coded
+  uint64_t file_number = 0;    // 0: inline in the index
+  Revision touched_rev;
+  int64_t verified_at_micros = 0;
+};
+
+struct PutSpec {
+  Domain domain = kDefaultDomain;
+  uint8_t level = 0;
+  std::optional<ObjectRef>
+      expected;  // id and length when known; else the content is spooled and named at the end
+  std::optional<uint64_t> length;  // declared length when the id is not known; none: unknown
+  Encoding encoding;
+  Revision touched_rev;
+};
+
+struct PutOutcome {
+  ObjectRef ref;
+  bool stored = false;  // false: a good copy was there already; its touched_rev was raised
+};
+
+// One put in progress, for one thread at a time. Destroyed before Finish it leaves nothing behind.
+class ObjectWriter {
+ public:
+  virtual ~ObjectWriter() = default;
+  // The next bytes as stored. kNone: any split, `table` empty. Else whole blocks, with a table
+  // entry for each. OBJECT_TOO_LARGE at the first byte of content beyond the limit (or the declared
+  // length: INVALID_ARGUMENT).
+  virtual absl::Status Append(Bytes stored, std::span<const uint32_t> table = {}) = 0;
+  // Verifies the content to the expected id (DATA_LOSS when it does not hash to it), checks a tree,
+  // and makes it durable: payload synced, directory synced, row synced.
+  virtual absl::StatusOr<PutOutcome> Finish() = 0;
+};
+
+// An open copy. Stays readable when the object is deleted meanwhile. Thread-safe.
+class ObjectReader {
+ public:
+  virtual ~ObjectReader() = default;
+  virtual const ObjectRow& row() const = 0;
+  // Not yet checked against the id: see VerifyLeafTable in object_read.h.
+  virtual std::span<const LeafHash> leaves() const = 0;
+  virtual std::span<const uint32_t> block_table() const = 0;  // empty for kNone
+  // Fills `out` from this offset of the stored bytes. Unverified: the reader at the end verifies to
+  // the id.
+  virtual absl::Status ReadStored(uint64_t stored_offset, MutableBytes out) = 0;
+};
+
+struct LinkResult {
+  bool present = false;  // a good row of that level and length; its touched_rev is now at least the
+                         // one asked for
+};
+
+struct StoreUsage {
+  uint64_t objects = 0;
+  uint64_t content_bytes = 0;  // sum of lengths
+  uint64_t stored_bytes = 0;   // as coded
+  uint64_t disk_total_bytes = 0;
+  uint64_t disk_available_bytes = 0;
+  uint64_t quarantined_objects = 0;
+};
+
+class ObjectStore {
+ public:
+  virtual ~ObjectStore() = default;
+  virtual uint64_t max_object_bytes() const = 0;
+  virtual const std::string& store_uuid() const = 0;  // 32 hexadecimal digits
+
+  // OBJECT_TOO_LARGE when the known length is above the limit, before anything is written or
+  // reserved; STORE_FULL below the reserve (puts in flight counted); STORE_FAILED after a failed
+  // sync.
+  virtual absl::StatusOr<std::unique_ptr<ObjectWriter>> NewWriter(const PutSpec& spec) = 0;
+  // Raises touched_rev of those present, all in one synced batch. Results in the order of `refs`.
+  virtual absl::StatusOr<std::vector<LinkResult>> Link(Domain domain,
+                                                       std::span<const ObjectRef> refs,
+                                                       Revision touched_rev) = 0;
+  // Good rows, then suspect ones. NOT_FOUND where there is none.
+  virtual absl::StatusOr<std::shared_ptr<ObjectReader>> Open(Domain domain, const ObjectId& id) = 0;
+  // Any state.
+  virtual absl::StatusOr<std::optional<ObjectRow>> Stat(Domain domain, const ObjectId& id) = 0;
+  // Rows of any state in order of id, from the first one above `after` (none: the first), until
+  // `visit` returns false.
+  virtual absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
+                            const std::function<bool(const ObjectRow&)>& visit) = 0;
+  // The sweep's step: deletes the object if its touched_rev is below `fence`, decided in the locked
+  // section. True: deleted.
+  virtual absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence) = 0;
+  // A report from outside: a good row becomes suspect. Absent: nothing.
+  virtual absl::Status MarkSuspect(Domain domain, const ObjectId& id) = 0;
+  // Reads the payload past the page cache and checks it to the id; the row becomes good with a new
+  // verified_at, or quarantined, in which case the result is false. NOT_FOUND when absent.
+  virtual absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) = 0;
+  virtual absl::StatusOr<StoreUsage> Usage() = 0;
+  // Unlinks payload files that no row names and that cannot be in use. Returns how many.
+  virtual absl::StatusOr<uint64_t> RemoveUnnamedFiles() { return 0; }
+};
+
+}  // namespace tilekv

@@ -1,0 +1,110 @@
+#include "kvstore/object/tree.h"
+
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+
+namespace tilekv {
+namespace {
+
+constexpr char kMagic[] = "TKVT";
+
+absl::Status Bad(std::string text) { return MakeError(Reason::kInvalidArgument, "tree: " + text); }
+
+struct Header {
+  uint16_t version;
+  uint8_t level;
+  uint8_t type;
+  uint32_t children;
+  uint64_t opaque_length;
+};
+
+absl::StatusOr<Header> DecodeHeader(uint8_t level, Bytes content) {
+  ByteReader in(content);
+  if (AsText(in.Take(4)) != kMagic) return Bad("it does not begin with TKVT");
+  Header header{};
+  header.version = in.Read<uint16_t>();
+  header.level = in.Read<uint8_t>();
+  header.type = in.Read<uint8_t>();
+  header.children = in.Read<uint32_t>();
+  header.opaque_length = in.Read<uint64_t>();
+  if (!in.ok()) return Bad(fmt::format("{} bytes are shorter than its header", content.size()));
+  if (header.version != kTreeVersion)
+    return Bad(fmt::format("version {} is not known", header.version));
+  if (header.level != level || level < 1 || level > kMaxLevel) {
+    return Bad(fmt::format("its level is {}, the object's {}", header.level, level));
+  }
+  if (header.children > kMaxChildren) {
+    return Bad(fmt::format("{} children are more than {}", header.children, kMaxChildren));
+  }
+  uint64_t table = header.children * kTreeChildBytes;
+  if (in.rest().size() < table || in.rest().size() - table != header.opaque_length) {
+    return Bad(fmt::format("{} children and {} opaque bytes do not make its {} bytes",
+                           header.children, header.opaque_length, content.size()));
+  }
+  return header;
+}
+
+absl::StatusOr<std::vector<ObjectRef>> DecodeTable(const Header& header, Bytes table) {
+  std::vector<ObjectRef> children(header.children);
+  ByteReader in(table);
+  for (uint32_t i = 0; i < header.children; ++i) {
+    ObjectRef& child = children[i];
+    Bytes id = in.Take(child.id.bytes.size());
+    std::memcpy(child.id.bytes.data(), id.data(), id.size());
+    child.length = in.Read<uint64_t>();
+    child.level = in.Read<uint8_t>();
+    Bytes padding = in.Take(3);
+    uint32_t reserved = in.Read<uint32_t>();
+    if (child.level >= header.level) {
+      return Bad(fmt::format("child {} has level {}, not below {}", i, child.level, header.level));
+    }
+    if (reserved != 0 || padding[0] != 0 || padding[1] != 0 || padding[2] != 0) {
+      return Bad(fmt::format("child {} has bytes that must be zero", i));
+    }
+  }
+  return children;
+}
+
+}  // namespace
+
+std::string EncodeTree(const Tree& tree) {
+  TILEKV_CHECK(tree.level >= 1 && tree.level <= kMaxLevel && tree.children.size() <= kMaxChildren);
+  std::string out;
+  out.reserve(TreeBytes(tree.children.size(), tree.opaque.size()));
+  out.append(kMagic, 4);
+  AppendLe<uint16_t>(out, kTreeVersion);
+  AppendLe<uint8_t>(out, tree.level);
+  AppendLe<uint8_t>(out, static_cast<uint8_t>(tree.type));
+  AppendLe<uint32_t>(out, static_cast<uint32_t>(tree.children.size()));
+  AppendLe<uint64_t>(out, tree.opaque.size());
+  for (const ObjectRef& child : tree.children) {
+    TILEKV_CHECK(child.level < tree.level);
+    out.append(child.id.view());
+    AppendLe<uint64_t>(out, child.length);
+    AppendLe<uint8_t>(out, child.level);
+    out.append(3, '\0');
+    AppendLe<uint32_t>(out, 0);
+  }
+  out.append(tree.opaque);
+  return out;
+}
+
+absl::StatusOr<std::vector<ObjectRef>> DecodeTreeChildren(uint8_t level, Bytes content) {
+  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, content));
+  return DecodeTable(header, content.subspan(kTreeHeaderBytes, header.children * kTreeChildBytes));
+}
+
+absl::StatusOr<Tree> DecodeTree(uint8_t level, Bytes content) {
+  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, content));
+  Tree tree;
+  tree.level = header.level;
+  tree.type = static_cast<TreeType>(header.type);
+  TILEKV_ASSIGN_OR_RETURN(
+      tree.children,
+      DecodeTable(header, content.subspan(kTreeHeaderBytes, header.children * kTreeChildBytes)));
+  tree.opaque = AsText(content.last(header.opaque_length));
+  return tree;
+}
+
+}  // namespace tilekv
