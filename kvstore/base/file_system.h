@@ -44,6 +44,21 @@ struct DiskSpace {
   uint64_t available_bytes = 0;  // to this user
 };
 
+// What a path leads to. Two equal values, taken before and after, mean that nothing wrote to the
+// file between.
+struct FileInfo {
+  enum class Kind { kFile, kDirectory, kOther };
+  Kind kind = Kind::kOther;
+  bool is_link = false;  // the path itself is a symbolic link; all else is its target's
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size_bytes = 0;
+  int64_t modified_nanos = 0;  // content, since 1970
+  int64_t changed_nanos = 0;   // content or inode; cannot be set back by a user
+
+  friend bool operator==(const FileInfo&, const FileInfo&) = default;
+};
+
 class FileSystem {
  public:
   enum class OpenMode {
@@ -64,6 +79,8 @@ class FileSystem {
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& path) = 0;  // names, sorted
   virtual absl::StatusOr<bool> Exists(const std::string& path) = 0;
+  // Follows links. NOT_FOUND when absent, also when a link leads nowhere.
+  virtual absl::StatusOr<FileInfo> Stat(const std::string& path) = 0;
   // flock on the file, created when absent, with `owner` written into it. STORE_LOCKED names the
   // present owner's text.
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,

@@ -177,6 +177,26 @@ class PosixFileSystem : public FileSystem {
     return ErrnoError("stat", path, errno);
   }
 
+  absl::StatusOr<FileInfo> Stat(const std::string& path) override {
+    struct stat link {};
+    if (lstat(path.c_str(), &link) != 0) return ErrnoError("stat", path, errno);
+    struct stat info = link;
+    bool is_link = S_ISLNK(link.st_mode);
+    if (is_link && stat(path.c_str(), &info) != 0) return ErrnoError("stat", path, errno);
+    auto nanos = [](const timespec& time) {
+      return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    };
+    return FileInfo{.kind = S_ISREG(info.st_mode)   ? FileInfo::Kind::kFile
+                            : S_ISDIR(info.st_mode) ? FileInfo::Kind::kDirectory
+                                                    : FileInfo::Kind::kOther,
+                    .is_link = is_link,
+                    .device = info.st_dev,
+                    .inode = info.st_ino,
+                    .size_bytes = static_cast<uint64_t>(info.st_size),
+                    .modified_nanos = nanos(info.st_mtim),
+                    .changed_nanos = nanos(info.st_ctim)};
+  }
+
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                                  const std::string& owner) override {
     int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
