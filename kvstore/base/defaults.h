@@ -50,6 +50,9 @@ inline constexpr uint64_t kManifestPageBytes = 1 * kMiB;
 inline constexpr size_t kMaxRank = 64;
 inline constexpr size_t kMaxTensorNameBytes = 64 * kKiB;
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+inline constexpr int kMaxJsonDepth = 8;  // of a header or an index
+inline constexpr uint64_t kMaxNpyHeaderBytes = 64 * kKiB;
+inline constexpr size_t kMaxOpenSourceFiles = 64;  // of one model while it is read
 inline constexpr uint64_t kChunkBytes = 8 * kMiB;  // of a chunked blob, within the object limit
 
 // --- memory and transfer
