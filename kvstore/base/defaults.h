@@ -54,6 +54,10 @@ inline constexpr int kMaxJsonDepth = 8;  // of a header or an index
 inline constexpr uint64_t kMaxNpyHeaderBytes = 64 * kKiB;
 inline constexpr size_t kMaxOpenSourceFiles = 64;  // of one model while it is read
 inline constexpr uint64_t kChunkBytes = 8 * kMiB;  // of a chunked blob, within the object limit
+inline constexpr uint64_t kMaxExplicitTiles = 1'048'576;  // of a tensor whose tile shape was given
+inline constexpr uint64_t kReadGapBytes = 256 * kKiB;     // read in vain rather than in two ranges
+inline constexpr uint64_t kInlineTilesBytes = 32 * kKiB;  // longer tile lists leave the page
+inline constexpr uint64_t kInlineMetadataBytes = 16 * kKiB;  // a longer one leaves the root
 
 // --- memory and transfer
 // -------------------------------------------------------------------------------------------
