@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/object/object_store.h"
 
@@ -18,6 +19,10 @@ absl::Status VerifyLeafTable(const ObjectRef& ref, std::span<const LeafHash> lea
 // and leaf.
 absl::Status VerifyLeaves(const ObjectRef& ref, std::span<const LeafHash> leaves,
                           uint64_t first_leaf, Bytes content);
+
+// INVALID_ARGUMENT for a block table that does not fit content and stored length.
+absl::Status CheckBlockTable(uint64_t length, uint64_t stored_length,
+                             std::span<const uint32_t> block_table);
 
 // What must be read of an object to give content [offset, offset + length): whole leaves (kNone) or
 // whole blocks.
@@ -37,7 +42,7 @@ absl::StatusOr<CoveringRange> CoverRange(const ObjectRow& row,
 
 // Fills `out` with content from `offset`, verified to the id: straight into `out` where the range
 // is whole leaves of an uncoded object, else through a pooled buffer. DATA_LOSS names object and
-// leaf; `out` may then hold anything.
+// leaf, and is reported to the reader; `out` may then hold anything.
 absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool);
 // The whole content, for trees and small things.
 absl::StatusOr<std::string> ReadWholeContent(ObjectReader& reader, BufferPool& pool);

@@ -67,7 +67,8 @@ class ObjectWriter {
   virtual absl::StatusOr<PutOutcome> Finish() = 0;
 };
 
-// An open copy. Stays readable when the object is deleted meanwhile. Thread-safe.
+// An open copy. Stays readable when the object is deleted meanwhile. Thread-safe. Readers and
+// writers are destroyed before their store.
 class ObjectReader {
  public:
   virtual ~ObjectReader() = default;
@@ -78,6 +79,9 @@ class ObjectReader {
   // Fills `out` from this offset of the stored bytes. Unverified: the reader at the end verifies to
   // the id.
   virtual absl::Status ReadStored(uint64_t stored_offset, MutableBytes out) = 0;
+  // What was read did not hash to the id: the copy's owner marks it suspect before anything else
+  // happens.
+  virtual void ReportDamage() {}
 };
 
 struct LinkResult {

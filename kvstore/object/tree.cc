@@ -19,7 +19,8 @@ struct Header {
   uint64_t opaque_length;
 };
 
-absl::StatusOr<Header> DecodeHeader(uint8_t level, Bytes content) {
+// `content` may lack the end of the opaque part of a tree of `total_bytes`.
+absl::StatusOr<Header> DecodeHeader(uint8_t level, Bytes content, uint64_t total_bytes) {
   ByteReader in(content);
   if (AsText(in.Take(4)) != kMagic) return Bad("it does not begin with TKVT");
   Header header{};
@@ -38,9 +39,10 @@ absl::StatusOr<Header> DecodeHeader(uint8_t level, Bytes content) {
     return Bad(fmt::format("{} children are more than {}", header.children, kMaxChildren));
   }
   uint64_t table = header.children * kTreeChildBytes;
-  if (in.rest().size() < table || in.rest().size() - table != header.opaque_length) {
+  uint64_t rest = total_bytes - kTreeHeaderBytes;
+  if (rest < table || in.rest().size() < table || rest - table != header.opaque_length) {
     return Bad(fmt::format("{} children and {} opaque bytes do not make its {} bytes",
-                           header.children, header.opaque_length, content.size()));
+                           header.children, header.opaque_length, total_bytes));
   }
   return header;
 }
@@ -91,12 +93,18 @@ std::string EncodeTree(const Tree& tree) {
 }
 
 absl::StatusOr<std::vector<ObjectRef>> DecodeTreeChildren(uint8_t level, Bytes content) {
-  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, content));
+  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, content, content.size()));
   return DecodeTable(header, content.subspan(kTreeHeaderBytes, header.children * kTreeChildBytes));
 }
 
+absl::Status CheckTreeHead(uint8_t level, Bytes head, uint64_t total_bytes) {
+  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, head, total_bytes));
+  return DecodeTable(header, head.subspan(kTreeHeaderBytes, header.children * kTreeChildBytes))
+      .status();
+}
+
 absl::StatusOr<Tree> DecodeTree(uint8_t level, Bytes content) {
-  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, content));
+  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, content, content.size()));
   Tree tree;
   tree.level = header.level;
   tree.type = static_cast<TreeType>(header.type);

@@ -46,6 +46,9 @@ std::string EncodeTree(const Tree& tree);
 // kMaxChildren, children of lower levels, padding zero, exact total length. `level` is what the
 // object's id says. INVALID_ARGUMENT says what is wrong.
 absl::StatusOr<Tree> DecodeTree(uint8_t level, Bytes content);
+// The same checks on a tree of `total_bytes` of which `head` holds at least header and children:
+// the opaque part need not be in memory.
+absl::Status CheckTreeHead(uint8_t level, Bytes head, uint64_t total_bytes);
 // The children only, without copying the opaque part. The same checks.
 absl::StatusOr<std::vector<ObjectRef>> DecodeTreeChildren(uint8_t level, Bytes content);
 

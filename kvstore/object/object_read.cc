@@ -1,0 +1,226 @@
+#include "kvstore/object/object_read.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/encoding.h"
+#include "kvstore/object/object_errors.h"
+
+namespace tilekv {
+namespace {
+
+// How much is read before it is hashed: the hash then finds it in the cache.
+constexpr uint64_t kReadStepBytes = 512 * kKiB;
+
+std::string_view ToText(absl::string_view text) { return {text.data(), text.size()}; }
+
+absl::Status CheckWithin(const ObjectRef& ref, uint64_t offset, uint64_t length) {
+  if (offset <= ref.length && length <= ref.length - offset) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("{} bytes from {} are not within object {} of {} bytes", length,
+                               offset, ref.id.Short(), ref.length));
+}
+
+// Reads leaves [first, first + out) of an uncoded object and checks them where they lie.
+absl::Status ReadLeaves(ObjectReader& reader, uint64_t first_leaf, MutableBytes out) {
+  const ObjectRef& ref = reader.row().ref;
+  while (!out.empty()) {
+    MutableBytes step = out.first(std::min<uint64_t>(out.size(), kReadStepBytes));
+    TILEKV_RETURN_IF_ERROR(reader.ReadStored(first_leaf * kLeafBytes, step));
+    TILEKV_RETURN_IF_ERROR(VerifyLeaves(ref, reader.leaves(), first_leaf, step));
+    first_leaf += step.size() / kLeafBytes;
+    out = out.subspan(step.size());
+  }
+  return absl::OkStatus();
+}
+
+// The part of `leaf` that lies in [offset, offset + out.size()), through a pooled buffer.
+absl::Status ReadPartOfLeaf(ObjectReader& reader, uint64_t leaf, uint64_t offset_in_leaf,
+                            MutableBytes out, BufferPool& pool) {
+  Buffer buffer = pool.Get(LeafLength(reader.row().ref.length, leaf));
+  TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, buffer.span()));
+  std::memcpy(out.data(), buffer.data() + offset_in_leaf, out.size());
+  return absl::OkStatus();
+}
+
+absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out,
+                         BufferPool& pool) {
+  uint64_t length = reader.row().ref.length;
+  while (!out.empty()) {
+    uint64_t leaf = offset / kLeafBytes;
+    uint64_t in_leaf = offset % kLeafBytes;
+    uint64_t leaf_length = LeafLength(length, leaf);
+    uint64_t take = std::min<uint64_t>(out.size(), leaf_length - in_leaf);
+    if (take == leaf_length) {
+      // Whole leaves, as many as there are. The object's last leaf is whole too if it is asked for
+      // to its end.
+      take = offset + out.size() == length ? out.size() : out.size() / kLeafBytes * kLeafBytes;
+      TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, out.first(take)));
+    } else {
+      TILEKV_RETURN_IF_ERROR(ReadPartOfLeaf(reader, leaf, in_leaf, out.first(take), pool));
+    }
+    offset += take;
+    out = out.subspan(take);
+  }
+  return absl::OkStatus();
+}
+
+// One block, decoded and checked, into all of `out`.
+absl::Status DecodeBlock(const ObjectReader& reader, BlockCodec& codec, uint64_t block,
+                         Bytes stored, MutableBytes out) {
+  const ObjectRef& ref = reader.row().ref;
+  absl::Status decoded = codec.Decode(stored, reader.block_table()[block], out);
+  if (!decoded.ok()) return WithContext(decoded, fmt::format("object {}", ref.id.Short()));
+  return VerifyLeaves(ref, reader.leaves(), block * (kBlockBytes / kLeafBytes), out);
+}
+
+absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool) {
+  const ObjectRow& row = reader.row();
+  std::span<const uint32_t> table = reader.block_table();
+  auto covered = CoverRange(row, table, offset, out.size());
+  if (!covered.ok()) return ObjectDamaged(row.ref, ToText(covered.status().message()));
+  const CoveringRange& cover = *covered;
+  TILEKV_ASSIGN_OR_RETURN(auto codec, NewBlockCodec(row.encoding));
+  Buffer stored = pool.Get(std::min<uint64_t>(cover.stored_length, kReadStepBytes));
+  Buffer partial;
+  uint64_t stored_offset = cover.stored_offset;
+  uint64_t end_block = cover.first_block + cover.block_count;
+  for (uint64_t block = cover.first_block; block < end_block;) {
+    // As many blocks as the buffer holds in one read.
+    uint64_t last = block;
+    uint64_t bytes = 0;
+    while (last < end_block && bytes + (table[last] & ~kRawBlockBit) <= stored.size()) {
+      bytes += table[last++] & ~kRawBlockBit;
+    }
+    TILEKV_RETURN_IF_ERROR(reader.ReadStored(stored_offset, stored.span().first(bytes)));
+    stored_offset += bytes;
+    Bytes rest = stored.span().first(bytes);
+    for (; block < last; ++block) {
+      Bytes coded = rest.first(table[block] & ~kRawBlockBit);
+      rest = rest.subspan(coded.size());
+      uint64_t start = block * kBlockBytes;
+      uint64_t length = BlockLength(row.ref.length, block);
+      if (start >= offset && start + length <= offset + out.size()) {
+        TILEKV_RETURN_IF_ERROR(
+            DecodeBlock(reader, *codec, block, coded, out.subspan(start - offset, length)));
+        continue;
+      }
+      if (!partial) partial = pool.Get(kBlockBytes);
+      MutableBytes whole{partial.data(), length};
+      TILEKV_RETURN_IF_ERROR(DecodeBlock(reader, *codec, block, coded, whole));
+      uint64_t from = std::max(start, offset);
+      uint64_t to = std::min(start + length, offset + out.size());
+      std::memcpy(out.data() + (from - offset), whole.data() + (from - start), to - from);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status VerifyLeafTable(const ObjectRef& ref, std::span<const LeafHash> leaves) {
+  if (leaves.size() != LeafCount(ref.length)) {
+    return ObjectDamaged(ref, fmt::format("its leaf table has {} entries, not {}", leaves.size(),
+                                          LeafCount(ref.length)));
+  }
+  if (IdFromLeaves(ref.level, ref.length, leaves) != ref.id) {
+    return ObjectDamaged(ref, "its leaf table does not hash to its id");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyLeaves(const ObjectRef& ref, std::span<const LeafHash> leaves,
+                          uint64_t first_leaf, Bytes content) {
+  for (uint64_t leaf = first_leaf; !content.empty(); ++leaf) {
+    if (leaf >= leaves.size() || leaf >= LeafCount(ref.length)) {
+      return ObjectDamaged(ref, fmt::format("there is no leaf {}", leaf));
+    }
+    uint64_t length = LeafLength(ref.length, leaf);
+    if (content.size() < length || HashLeaf(content.first(length)) != leaves[leaf]) {
+      return ObjectDamaged(ref, fmt::format("leaf {} (bytes {} to {}) does not hash to its entry",
+                                            leaf, leaf * kLeafBytes, leaf * kLeafBytes + length));
+    }
+    content = content.subspan(length);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBlockTable(uint64_t length, uint64_t stored_length,
+                             std::span<const uint32_t> block_table) {
+  auto bad = [](std::string text) {
+    return MakeError(Reason::kInvalidArgument, "block table: " + text);
+  };
+  if (block_table.size() != BlockCount(length)) {
+    return bad(fmt::format("{} entries for {} blocks", block_table.size(), BlockCount(length)));
+  }
+  uint64_t total = 0;
+  for (size_t i = 0; i < block_table.size(); ++i) {
+    uint32_t stored = block_table[i] & ~kRawBlockBit;
+    bool raw = (block_table[i] & kRawBlockBit) != 0;
+    if (stored == 0 || stored > kBlockBytes || (raw && stored != BlockLength(length, i))) {
+      return bad(fmt::format("block {} cannot have {} bytes", i, stored));
+    }
+    total += stored;
+  }
+  if (total != stored_length) {
+    return bad(fmt::format("its blocks have {} bytes, not {}", total, stored_length));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CoveringRange> CoverRange(const ObjectRow& row,
+                                         std::span<const uint32_t> block_table, uint64_t offset,
+                                         uint64_t length) {
+  TILEKV_RETURN_IF_ERROR(CheckWithin(row.ref, offset, length));
+  CoveringRange cover;
+  bool coded = row.encoding.kind != EncodingKind::kNone;
+  if (coded) {
+    TILEKV_RETURN_IF_ERROR(CheckBlockTable(row.ref.length, row.stored_length, block_table));
+  } else if (!block_table.empty() || row.stored_length != row.ref.length) {
+    return MakeError(Reason::kInvalidArgument, "an object that is not coded has no block table");
+  }
+  if (length == 0) return cover;
+  uint64_t unit = coded ? kBlockBytes : kLeafBytes;
+  cover.content_offset = offset / unit * unit;
+  uint64_t end = std::min(RoundUp(offset + length, unit), row.ref.length);
+  cover.content_length = end - cover.content_offset;
+  if (!coded) {
+    cover.stored_offset = cover.content_offset;
+    cover.stored_length = cover.content_length;
+    return cover;
+  }
+  cover.first_block = cover.content_offset / unit;
+  cover.block_count = CeilDiv(cover.content_length, unit);
+  for (uint64_t i = 0; i < cover.first_block + cover.block_count; ++i) {
+    uint64_t stored = block_table[i] & ~kRawBlockBit;
+    (i < cover.first_block ? cover.stored_offset : cover.stored_length) += stored;
+  }
+  return cover;
+}
+
+absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out,
+                         BufferPool& pool) {
+  const ObjectRow& row = reader.row();
+  TILEKV_RETURN_IF_ERROR(CheckWithin(row.ref, offset, out.size()));
+  auto read = [&]() -> absl::Status {
+    TILEKV_RETURN_IF_ERROR(VerifyLeafTable(row.ref, reader.leaves()));
+    if (out.empty()) return absl::OkStatus();
+    return row.encoding.kind == EncodingKind::kNone ? ReadUncoded(reader, offset, out, pool)
+                                                    : ReadCoded(reader, offset, out, pool);
+  };
+  absl::Status status = read();
+  if (GetReason(status) == Reason::kDataLoss) reader.ReportDamage();
+  return status;
+}
+
+absl::StatusOr<std::string> ReadWholeContent(ObjectReader& reader, BufferPool& pool) {
+  std::string content(reader.row().ref.length, '\0');
+  TILEKV_RETURN_IF_ERROR(
+      ReadContent(reader, 0, {reinterpret_cast<uint8_t*>(content.data()), content.size()}, pool));
+  return content;
+}
+
+}  // namespace tilekv
