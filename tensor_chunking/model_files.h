@@ -1,0 +1,88 @@
+// Models from files and into files: import, export, difference, verification. What the CLI and
+// programs call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvstore/kv_store.h"
+#include "kvstore/model_name.h"
+#include "tensor_chunking/formats/model_source.h"
+#include "tensor_chunking/model_reader.h"
+#include "tensor_chunking/model_writer.h"
+
+namespace tilekv {
+
+// Imports what OpenModelSource found, all or nothing. `write` gives layout, codec, conditions, tags
+// and progress.
+absl::StatusOr<WriteReport> ImportModel(KvStore& store, const ModelName& target,
+                                        const ModelSource& source, const WriteOptions& write = {});
+// The tensors and side files that ImportModel would write, for plans.
+absl::StatusOr<WriteInput> InputFromSource(const ModelSource& source);
+
+struct ExportOptions {
+  uint64_t max_shard_bytes = 0;      // 0: as it was imported, else one file
+  std::vector<std::string> include;  // globs on tensor names; empty: all
+  bool weights = true;               // false: side files only
+  bool overwrite = false;
+  std::function<void(const WriteProgress&)> progress;
+};
+struct ExportReport {
+  std::vector<std::string> files;
+  uint64_t tensors = 0;
+  uint64_t bytes = 0;
+  bool identical_to_source =
+      false;  // headers kept or derivable: the files equal those imported, byte for byte
+};
+// `destination` ending in .safetensors or .npy: one file; else a folder with side files. Written
+// beside it, synced, renamed; an existing destination needs `overwrite`.
+absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string& destination,
+                                         const ExportOptions& options = {});
+// One tensor, or a slice of it ("" for all), to .npy, .safetensors, or a sink ("-": raw row-major
+// bytes).
+absl::Status ExportTensor(ModelReader& reader, const std::string& tensor, const std::string& slice,
+                          const std::string& destination, bool overwrite, ByteSink* raw);
+
+struct DiffRow {
+  enum class Kind { kAdded, kRemoved, kChanged, kRetyped };  // retyped: another dtype or shape
+  Kind kind{};
+  std::string tensor;
+  uint64_t tiles = 0;          // of the newer
+  uint64_t changed_tiles = 0;  // of them, not in the older at the same place
+  uint64_t changed_bytes = 0;
+};
+struct ModelDiff {
+  std::vector<DiffRow> rows;  // in name order; unchanged tensors are not listed
+  uint64_t same_tensors = 0;
+  std::vector<std::string> side_files_added, side_files_removed, side_files_changed;
+  bool metadata_differs = false;
+  bool same() const {
+    return rows.empty() && side_files_added.empty() && side_files_removed.empty() &&
+           side_files_changed.empty() && !metadata_differs;
+  }
+};
+// Reads manifests only.
+ModelDiff DiffModels(const ModelReader& older, const ModelReader& newer);
+
+struct Damage {
+  std::string where;  // tensor and tile, or side file
+  std::string text;
+};
+struct VerifyReport {
+  uint64_t objects = 0;
+  uint64_t bytes = 0;
+  std::vector<Damage> damages;
+};
+// Reads every object of the version and checks it to its id; goes on after damage.
+absl::StatusOr<VerifyReport> VerifyModel(
+    ModelReader& reader, const std::function<void(const WriteProgress&)>& progress = {});
+
+// Streams every tile and throws it away: what a load costs, within the reader's budget. Bytes of
+// content.
+absl::StatusOr<uint64_t> LoadToNull(ModelReader& reader,
+                                    const std::function<void(const WriteProgress&)>& progress = {});
+
+}  // namespace tilekv

@@ -1,0 +1,114 @@
+// ModelReader: one opened version of a model. Whole tensors, slices, rows, shards and streams, each
+// reading only what it needs, straight into memory that the caller owns, verified to the tiles'
+// ids.
+//
+// Thread-safe; the store must outlive it. Tensors are row-major (C order). Peak memory of a call is
+// its destination and the reader's budget. Errors name the tensor, and the tile where there is one:
+// DATA_LOSS, NOT_FOUND, NODE_UNAVAILABLE; INVALID_ARGUMENT for a slice or a destination that does
+// not fit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvstore/base/buffer_pool.h"
+#include "kvstore/base/byte_budget.h"
+#include "kvstore/kv_store.h"
+#include "kvstore/model_name.h"
+#include "tensor_chunking/manifest.h"
+#include "tensor_chunking/read_plan.h"
+#include "tensor_chunking/slice.h"
+
+namespace tilekv {
+
+struct ReaderOptions {
+  uint64_t memory_bytes =
+      kDefaultClientMemoryBytes;  // of what is in flight, destinations not counted
+  int threads = 0;                // 0: as many as the machine has processors, at least 2
+  CallContext context;
+};
+
+// One tile's work in a stream: which tensor, where in it, and its content.
+struct StreamedTile {
+  std::string tensor;
+  uint64_t tile_index = 0;
+  std::vector<uint64_t> start;  // of the region, one a dimension
+  std::vector<uint64_t> extent;
+  Buffer content;  // row-major elements of the region; the receiver's to keep
+};
+struct StreamedTensor {
+  std::string name;
+  DType dtype{};
+  Shape shape;
+  Buffer content;  // row-major; the receiver's to keep
+};
+
+template <typename T>
+class ModelStream {
+ public:
+  virtual ~ModelStream() = default;  // cancels what is under way
+  // The next in order; none at the end. For one thread at a time.
+  virtual absl::StatusOr<std::optional<T>> Next() = 0;
+  virtual ReadStats stats() const = 0;
+};
+
+class ModelReader {
+ public:
+  // Resolves the name and reads the manifest: two exchanges with the store. NOT_FOUND tells a
+  // missing model from a missing version.
+  static absl::StatusOr<std::unique_ptr<ModelReader>> Open(KvStore& store, const ModelName& name,
+                                                           const ReaderOptions& options = {});
+  ~ModelReader();
+
+  const v1::VersionInfo& version() const { return version_; }
+  const Manifest& manifest() const { return manifest_; }
+  // "NS/NAME@NUMBER".
+  std::string full_name() const;
+  // NOT_FOUND names the tensor and says how many there are.
+  absl::StatusOr<const TensorEntry*> Find(std::string_view tensor) const;
+
+  // Each fills `out`, whose size must be that of the result in bytes. Bytes asked and received are
+  // added to `stats`.
+  absl::Status ReadTensor(std::string_view tensor, MutableBytes out, ReadStats* stats = nullptr);
+  absl::Status ReadSlice(std::string_view tensor, const ResolvedSlice& slice, MutableBytes out,
+                         ReadStats* stats = nullptr);
+  // Rows (indices of the first dimension, negative from the end) in the order given, duplicates
+  // allowed.
+  absl::Status ReadRows(std::string_view tensor, std::span<const int64_t> rows, MutableBytes out,
+                        ReadStats* stats = nullptr);
+  // Content bytes [offset, offset + out.size()) of the row-major tensor.
+  absl::Status ReadBytes(const TensorEntry& tensor, uint64_t offset, MutableBytes out,
+                         ReadStats* stats = nullptr);
+
+  // Tensors named (empty: all), in the order given (name order), a whole tensor or a tile at a
+  // time, read ahead within the budget.
+  absl::StatusOr<std::unique_ptr<ModelStream<StreamedTensor>>> StreamTensors(
+      std::vector<std::string> tensors = {});
+  absl::StatusOr<std::unique_ptr<ModelStream<StreamedTile>>> StreamTiles(
+      std::vector<std::string> tensors = {});
+
+  absl::Status ReadSideFile(const SideFile& file, ByteSink& sink);
+  // Headers of the files that the model came from; none where they can be derived.
+  absl::StatusOr<std::optional<SourceFiles>> ReadSourceFiles();
+
+  KvStore& store() { return store_; }
+  BufferPool& pool() { return *pool_; }
+  ByteBudget& budget() { return *budget_; }
+  const ReaderOptions& options() const { return options_; }
+
+ private:
+  ModelReader(KvStore& store, const ReaderOptions& options);
+  absl::Status LoadManifest(const std::string* root_content);
+
+  KvStore& store_;
+  ReaderOptions options_;
+  std::shared_ptr<BufferPool> pool_;
+  std::unique_ptr<ByteBudget> budget_;
+  v1::VersionInfo version_;
+  Manifest manifest_;
+};
+
+}  // namespace tilekv

@@ -1,0 +1,112 @@
+// Writing a version of a model: tensors are cut into tiles, hashed, linked where the store has them
+// and sent where it has not, then the manifest, then one commit. Nothing is visible before the
+// commit; after it everything is.
+//
+// One pass over each source within a byte budget. A lost session is replaced and the pass repeated:
+// what the store holds already is only linked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvstore/kv_store.h"
+#include "kvstore/model_name.h"
+#include "tensor_chunking/layout.h"
+#include "tensor_chunking/manifest.h"
+
+namespace tilekv {
+
+// Where a tensor's bytes come from. `read` fills `out` with row-major content from `offset`; it is
+// called from several threads, in any order, more than once for the same bytes when a session is
+// lost.
+struct TensorSource {
+  std::string name;
+  DType dtype{};
+  Shape shape;
+  std::function<absl::Status(uint64_t offset, MutableBytes out)> read;
+};
+struct SideFileSource {
+  std::string path;  // relative
+  uint64_t length = 0;
+  std::function<absl::Status(uint64_t offset, MutableBytes out)> read;
+};
+// Files that the model came from, for an export that is the same to the byte: `files` names headers
+// by index into `blobs`.
+struct SourceFilesInput {
+  SourceFiles files;
+  std::vector<std::string> blobs;
+};
+
+struct WriteProgress {
+  uint64_t done_bytes = 0;
+  uint64_t total_bytes = 0;
+};
+
+struct WriteOptions {
+  LayoutRequest layout;
+  uint64_t tile_bytes = kDefaultTileBytes;
+  Encoding encoding;
+  WriteCondition if_latest;  // on the latest live number
+  std::vector<std::string> tags;
+  std::string message;
+  std::string author;
+  // Its tile shapes are taken for equal dtype and shape, so that unchanged tiles are shared. None:
+  // the target's latest version.
+  std::optional<ModelName> base;
+  uint64_t memory_bytes = kDefaultClientMemoryBytes;
+  int threads = 0;  // 0: as many as the machine has processors, at least 2
+  std::function<void(const WriteProgress&)> progress;  // from any thread, one call at a time
+  std::function<absl::Status()> before_commit;         // a last check of the sources
+  CallContext context;
+};
+
+struct WriteInput {
+  std::vector<TensorSource> tensors;
+  std::map<std::string, std::string> aliases;  // name -> tensor that it shares
+  std::map<std::string, std::string> metadata;
+  std::vector<SideFileSource> side_files;
+  std::optional<SourceFilesInput> source_files;
+};
+
+struct WriteReport {
+  bool applied = false;       // false: the condition was not met
+  uint64_t latest_found = 0;  // then
+  v1::VersionInfo version;
+  uint64_t tensors = 0;
+  uint64_t tiles = 0;  // references, packs counted once
+  uint64_t logical_bytes = 0;
+  uint64_t new_objects = 0;  // sent and stored, manifest included
+  uint64_t new_bytes = 0;
+  uint64_t shared_objects = 0;  // linked
+  uint64_t shared_bytes = 0;
+};
+
+absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
+                                       const WriteInput& input, const WriteOptions& options = {});
+
+// What WriteModel would do, without reading content: layouts, tiles, sizes.
+struct WritePlanRow {
+  std::string name;
+  DType dtype{};
+  Shape shape;
+  Shape tile_shape;
+  uint64_t bytes = 0;
+  uint64_t tiles = 0;  // 0: in a pack
+};
+absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(const WriteInput& input,
+                                                    uint64_t max_object_bytes,
+                                                    const WriteOptions& options = {});
+
+// A new version in which one slice of one tensor is replaced; every tile that the slice does not
+// touch is shared. `content` is row-major, of the slice's shape. The base must still be the latest
+// version (VERSION_CONFLICT is in the report).
+absl::StatusOr<WriteReport> UpdateSlice(KvStore& store, const ModelName& base,
+                                        const std::string& tensor, const std::string& slice,
+                                        Bytes content, const WriteOptions& options = {});
+
+}  // namespace tilekv
