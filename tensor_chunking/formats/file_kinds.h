@@ -1,0 +1,22 @@
+// What a file of a model is, by its name and its first bytes, and what to do with one that cannot
+// be imported.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tilekv {
+
+// What a file that claims to be safetensors or .npy really is, judged by its first bytes, with what
+// to do: "a Git-LFS pointer; ...". Empty when it looks like neither of the usual strangers.
+std::string_view DescribeStranger(std::string_view start);
+
+// Weights in a format that is not imported (pickles, archives, other runtimes' files), by the
+// name's extension. Never opened, never unpickled.
+struct ForeignWeights {
+  std::string_view what;     // "a pickle of PyTorch"; empty: not such a file
+  std::string_view convert;  // how to get safetensors out of it, a sentence
+};
+ForeignWeights DescribeForeignWeights(std::string_view file_name);
+
+}  // namespace tilekv
