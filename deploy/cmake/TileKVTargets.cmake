@@ -18,8 +18,14 @@ function(tilekv_library name)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE $<BUILD_INTERFACE:tilekv_flags>)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tilekv>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
   set_property(GLOBAL APPEND PROPERTY TILEKV_LIBRARIES ${name})
 endfunction()
+
+# What `ctest -L unit` runs, and no more: the sanitizer builds of CI build this target.
+if(BUILD_TESTING)
+  add_custom_target(unit_tests)
+endif()
 
 # tilekv_test(NAME SOURCES a_test.cc ... DEPS lib ... [LABELS unit]): one gtest program, one ctest entry.
 # Label `unit` (the default) also runs in the sanitizer builds of CI; `integration` starts processes.
@@ -38,4 +44,7 @@ function(tilekv_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tilekv_flags GTest::gtest_main GTest::gmock)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  if("unit" IN_LIST ARG_LABELS)
+    add_dependencies(unit_tests ${name})
+  endif()
 endfunction()

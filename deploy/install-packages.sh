@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Installs what TileKV needs from Debian's packages.
+#
+#   deploy/install-packages.sh [build|test]
+#
+# build  what building and running need, the quickstart included
+# test   the default: the same and what the tests, the sanitizers and the linters need
+#
+# Does nothing, quickly, when everything is there. Runs as root, or by sudo where there is one.
+set -euo pipefail
+
+build_packages=(
+  # The build.
+  g++ cmake ninja-build ccache libgtest-dev libgmock-dev
+  # Libraries: each has its line in deploy/cmake/TileKVPackages.cmake.
+  libabsl-dev libfmt-dev libspdlog-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc
+  librocksdb-dev libzstd-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev
+  # The quickstart: a real model by pip, a matrix by NumPy.
+  python3 python3-numpy python3-pip ca-certificates curl
+)
+test_packages=(
+  # Sanitizers and linters.
+  clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 shellcheck git
+  python3-venv
+)
+
+case ${1:-test} in
+  build) wanted=("${build_packages[@]}") ;;
+  test) wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
+  *)
+    echo "usage: deploy/install-packages.sh [build|test]" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "This system has no dpkg. TileKV is built with the packages of Debian 12: ${wanted[*]}" >&2
+  exit 1
+fi
+
+# missing PACKAGE...: prints those that are not installed.
+missing() {
+  local installed package
+  installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^ii *//p' || true)
+  for package in "$@"; do
+    grep -qxF "$package" <<<"$installed" || printf '%s\n' "$package"
+  done
+}
+
+mapfile -t lacking < <(missing "${wanted[@]}")
+# BLAKE3: the library where the release has one, else the C sources that Debian 12 packs for Rust.
+if [[ -n $(missing libblake3-dev) && -n $(missing librust-blake3-dev) ]]; then
+  lacking+=(librust-blake3-dev)
+fi
+((${#lacking[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "These packages are missing; install them as root, then start again:" >&2
+    echo "  apt-get update && apt-get install --no-install-recommends ${lacking[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "installing ${#lacking[@]} packages: ${lacking[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${lacking[@]}"
