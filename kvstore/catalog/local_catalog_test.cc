@@ -1,0 +1,142 @@
+#include "kvstore/catalog/local_catalog.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "kvstore/base/crash_point.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/catalog_conformance.h"
+#include "kvstore/catalog/keys.h"
+
+namespace tilekv {
+namespace {
+
+// A directory of its own, gone at the end.
+class TempDirectory {
+ public:
+  TempDirectory() {
+    std::string pattern = testing::TempDir() + "/catalogXXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TempDirectory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct CatalogInDirectory {
+  TempDirectory directory;
+  std::unique_ptr<LocalCatalog> catalog;
+};
+
+std::unique_ptr<LocalCatalog> OpenIn(const std::string& path, Clock* clock = Clock::System(),
+                                     bool read_only = false) {
+  LocalCatalogOptions options;
+  options.directory = path;
+  options.create_if_missing = true;
+  options.read_only = read_only;
+  options.clock = clock;
+  auto catalog = LocalCatalog::Open(options);
+  EXPECT_TRUE(catalog.ok()) << catalog.status();
+  return catalog.ok() ? *std::move(catalog) : nullptr;
+}
+
+CatalogTxn PutTxn(std::string key, std::string value, LeaseId lease = 0) {
+  return {.compares = {}, .writes = {CatalogWrite::Put(std::move(key), std::move(value), lease)}};
+}
+
+TEST(LocalCatalog, KeepsEntriesAndRevisionsOverAReopening) {
+  TempDirectory directory;
+  Revision written, line;
+  {
+    auto catalog = OpenIn(directory.path());
+    written = catalog->Txn(PutTxn("a", "1"))->revision;
+    line = (*catalog->Get(kLineKey))->mod_revision;
+  }
+  auto catalog = OpenIn(directory.path());
+  EXPECT_EQ(*catalog->CurrentRevision(), written);
+  EXPECT_EQ((*catalog->Get("a"))->mod_revision, written);
+  EXPECT_EQ((*catalog->Get(kLineKey))->mod_revision, line);
+  EXPECT_EQ(catalog->Txn(PutTxn("a", "2"))->revision, written.Next());
+}
+
+TEST(LocalCatalog, OpeningAsWriterEndsLeasesOfEarlierProcesses) {
+  TempDirectory directory;
+  LeaseId lease = 0;
+  Revision written;
+  {
+    auto catalog = OpenIn(directory.path());
+    lease = *catalog->Grant(1000);
+    catalog->Txn(PutTxn("s/1", "x", lease)).IgnoreError();
+    written = catalog->Txn(PutTxn("a", "x"))->revision;
+  }
+  auto catalog = OpenIn(directory.path());
+  EXPECT_FALSE((*catalog->Get("s/1")).has_value());
+  EXPECT_TRUE((*catalog->Get("a")).has_value());
+  EXPECT_FALSE(*catalog->KeepAlive(lease, 1000));
+  EXPECT_GT(*catalog->CurrentRevision(), written) << "a revision is never used twice";
+}
+
+TEST(LocalCatalog, AnAcknowledgedTransactionSurvivesTheEndOfTheProcess) {
+  TempDirectory directory;
+  pid_t child = fork();
+  if (child == 0) {
+    auto catalog = OpenIn(directory.path());
+    bool ok = catalog->Txn(PutTxn("a", "1")).ok();
+    ArmCrashPoint("catalog:before-write", 1);
+    if (ok) catalog->Txn(PutTxn("b", "1")).IgnoreError();
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  ASSERT_EQ(WEXITSTATUS(status), 137);
+  auto catalog = OpenIn(directory.path());
+  EXPECT_TRUE((*catalog->Get("a")).has_value());
+  EXPECT_FALSE((*catalog->Get("b")).has_value());
+}
+
+TEST(LocalCatalog, AReaderSeesWhatTheWriterDidAndWritesNothing) {
+  TempDirectory directory;
+  auto writer = OpenIn(directory.path());
+  writer->Txn(PutTxn("a", "1")).IgnoreError();
+  auto reader = OpenIn(directory.path(), Clock::System(), true);
+  EXPECT_EQ((*reader->Get("a"))->value, "1");
+  {
+    auto snapshot = reader->Snapshot();
+    ASSERT_TRUE(snapshot.ok());
+    writer->Txn(PutTxn("a", "2")).IgnoreError();
+    EXPECT_EQ((*reader->Get("a"))->value, "1") << "a snapshot holds the reader where it is";
+    EXPECT_EQ((*(*snapshot)->Get("a"))->value, "1");
+  }
+  EXPECT_EQ((*reader->Get("a"))->value, "2");
+  EXPECT_EQ(*reader->CurrentRevision(), *writer->CurrentRevision());
+  EXPECT_EQ(GetReason(reader->Txn(PutTxn("a", "3")).status()), Reason::kPermissionDenied);
+  EXPECT_EQ(GetReason(reader->Grant(1).status()), Reason::kPermissionDenied);
+}
+
+TEST(LocalCatalog, ReadingNeverCreates) {
+  TempDirectory directory;
+  LocalCatalogOptions options;
+  options.directory = directory.path();
+  options.read_only = true;
+  EXPECT_EQ(GetReason(LocalCatalog::Open(options).status()), Reason::kNotFound);
+  options.read_only = false;
+  EXPECT_EQ(GetReason(LocalCatalog::Open(options).status()), Reason::kNotFound);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Local, CatalogConformance,
+                         testing::Values(CatalogMaker{
+                             "local", [](Clock* clock, Random*) -> std::shared_ptr<Catalog> {
+                               auto held = std::make_shared<CatalogInDirectory>();
+                               held->catalog = OpenIn(held->directory.path(), clock);
+                               return std::shared_ptr<Catalog>(held, held->catalog.get());
+                             }}));
+
+}  // namespace tilekv
