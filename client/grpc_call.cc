@@ -1,0 +1,91 @@
+#include "client/grpc_call.h"
+
+#include <chrono>
+#include <limits>
+
+#include "kvstore/base/clock.h"
+#include "kvstore/wire/status_wire.h"
+
+namespace tilekv {
+namespace {
+
+// How soon a cancelled context or a stall is noticed.
+constexpr std::chrono::milliseconds kLookEvery(50);
+
+}  // namespace
+
+void SetDeadline(const CallContext& context, grpc::ClientContext& call) {
+  if (context.deadline_ns == std::numeric_limits<int64_t>::max()) return;
+  int64_t left_nanos = context.deadline_ns - Clock::System()->MonotonicNanos();
+  call.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(left_nanos));
+}
+
+absl::Status FromGrpc(const grpc::Status& status, const std::string& node) {
+  return StatusFromWire(status.error_code(), status.error_message(), status.error_details(), node);
+}
+
+std::vector<Bytes> PiecesOf(const grpc::ByteBuffer& message, std::vector<grpc::Slice>& slices) {
+  slices.clear();
+  std::vector<Bytes> pieces;
+  if (!message.Dump(&slices).ok()) return pieces;
+  pieces.reserve(slices.size());
+  for (const grpc::Slice& slice : slices) pieces.emplace_back(slice.begin(), slice.size());
+  return pieces;
+}
+
+void CallWatch::Progress() {
+  MutexLock lock(mutex_);
+  progress_nanos_ = Clock::System()->MonotonicNanos();
+}
+
+void CallWatch::SetStallTimeout(int64_t timeout_ms) {
+  MutexLock lock(mutex_);
+  stall_timeout_ms_ = timeout_ms;
+  progress_nanos_ = Clock::System()->MonotonicNanos();
+}
+
+void CallWatch::Done(const grpc::Status& status) {
+  MutexLock lock(mutex_);
+  status_ = status;
+  done_ = true;
+  changed_.SignalAll();  // under the lock: the waiter may destroy the watch as soon as it has it
+}
+
+void CallWatch::CheckOn(const CallContext& context) {
+  if (cancelled_) return;
+  int64_t still_nanos = Clock::System()->MonotonicNanos() - progress_nanos_;
+  stalled_ = stall_timeout_ms_ > 0 && still_nanos > stall_timeout_ms_ * 1'000'000;
+  if (!stalled_ && !context.cancelled()) return;
+  cancelled_ = true;
+  call_->TryCancel();
+}
+
+grpc::Status CallWatch::Wait(const CallContext& context) {
+  MutexLock lock(mutex_);
+  while (!done_) {
+    if (!changed_.WaitFor(mutex_, kLookEvery)) CheckOn(context);
+  }
+  return status_;
+}
+
+bool CallWatch::WaitUntil(const CallContext& context, const std::function<bool()>& ready) {
+  MutexLock lock(mutex_);
+  while (!done_ && !ready()) {
+    if (!changed_.WaitFor(mutex_, kLookEvery)) CheckOn(context);
+  }
+  return ready();
+}
+
+void CallWatch::Update(const std::function<void()>& change) {
+  MutexLock lock(mutex_);
+  change();
+  progress_nanos_ = Clock::System()->MonotonicNanos();
+  changed_.SignalAll();
+}
+
+bool CallWatch::stalled() {
+  MutexLock lock(mutex_);
+  return stalled_;
+}
+
+}  // namespace tilekv

@@ -1,0 +1,61 @@
+// What calls over gRPC have in common: deadlines, cancellation, waiting. Private to client/; the
+// only header here, with those it includes, that pulls in gRPC.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kvstore/base/bytes.h"
+#include "kvstore/base/call_context.h"
+#include "kvstore/base/mutex.h"
+
+namespace tilekv {
+
+// Gives the call the context's deadline.
+void SetDeadline(const CallContext& context, grpc::ClientContext& call);
+// The error that the node sent, or that gRPC made.
+absl::Status FromGrpc(const grpc::Status& status, const std::string& node);
+// The parts of a received message, which `slices` keeps alive.
+std::vector<Bytes> PiecesOf(const grpc::ByteBuffer& message, std::vector<grpc::Slice>& slices);
+
+// One call in flight: its thread waits, gRPC's threads tell what happens. Thread-safe.
+class CallWatch {
+ public:
+  // `call` outlives the watch.
+  explicit CallWatch(grpc::ClientContext* call) : call_(call) {}
+
+  // Something moved.
+  void Progress();
+  // From now on so much time may pass without progress; 0: any.
+  void SetStallTimeout(int64_t timeout_ms);
+  // The call is over.
+  void Done(const grpc::Status& status);
+  // Waits for Done. Cancels the call when the context is cancelled or nothing moves for too long.
+  grpc::Status Wait(const CallContext& context);
+  // Waits until `ready` or Done; true for `ready`. It is asked under the lock of Update.
+  bool WaitUntil(const CallContext& context, const std::function<bool()>& ready);
+  // Changes what a `ready` looks at.
+  void Update(const std::function<void()>& change);
+
+  bool stalled();  // Wait cancelled the call since nothing moved
+
+ private:
+  void CheckOn(const CallContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  grpc::ClientContext* const call_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t stall_timeout_ms_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t progress_nanos_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tilekv

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <memory>
+
+#include "client/range_assembler.h"
+#include "client/remote_channels.h"
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+constexpr char kMethod[] = "/tilekv.v1.Node/ReadObjects";
+// Ranges of one call, as the service has it.
+constexpr size_t kMaxRanges = 1'024;
+
+// Content is placed and verified in gRPC's threads, as it comes.
+class ReadReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  ReadReactor(std::span<const ObjectRead> reads, const std::string& node)
+      : assembler_(reads, node), watch_(&call_) {}
+
+  grpc::Status Run(RemoteChannels& channels, const v1::ReadObjectsRequest& request,
+                   const CallContext& context) {
+    SetDeadline(context, call_);
+    watch_.SetStallTimeout(channels.options().progress_timeout_ms);
+    std::string text = request.SerializeAsString();
+    grpc::Slice slice(text.data(), text.size());
+    request_ = grpc::ByteBuffer(&slice, 1);
+    channels.NextBulk().PrepareBidiStreamingCall(&call_, kMethod, grpc::StubOptions(), this);
+    StartWriteLast(&request_, grpc::WriteOptions());
+    StartRead(&response_);
+    StartCall();
+    return watch_.Wait(context);
+  }
+
+  // After Run.
+  RangeAssembler& assembler() { return assembler_; }
+  const absl::Status& failed() const { return failed_; }
+  bool stalled() { return watch_.stalled(); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    watch_.Progress();
+    failed_ = assembler_.Take(PiecesOf(response_, slices_));
+    slices_.clear();
+    response_.Clear();
+    if (failed_.ok()) {
+      StartRead(&response_);
+    } else {
+      call_.TryCancel();
+    }
+  }
+  void OnDone(const grpc::Status& status) override { watch_.Done(status); }
+
+  grpc::ClientContext call_;
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer response_;
+  std::vector<grpc::Slice> slices_;
+  RangeAssembler assembler_;
+  absl::Status failed_;
+  CallWatch watch_;
+};
+
+absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> reads,
+                       ReadStats* stats, const CallContext& context) {
+  v1::ReadObjectsRequest request;
+  for (const ObjectRead& read : reads) {
+    v1::ObjectRange* range = request.add_ranges();
+    ObjectRefToWire(read.ref, range->mutable_ref());
+    range->set_offset(read.offset);
+    range->set_length(read.out.size());
+  }
+  EncodingToWire({EncodingKind::kZstd, 0}, request.add_accept());
+  ReadReactor reactor(reads, channels.address());
+  grpc::Status status = reactor.Run(channels, request, context);
+  if (stats != nullptr) stats->received_bytes += reactor.assembler().received_bytes();
+  TILEKV_RETURN_IF_ERROR(reactor.failed());
+  if (reactor.stalled()) {
+    return MakeError(
+        Reason::kNodeUnavailable,
+        fmt::format("node {} sent nothing of {} for {} ms", channels.address(),
+                    reactor.assembler().CurrentObject(), channels.options().progress_timeout_ms));
+  }
+  if (!status.ok()) return FromGrpc(status, channels.address());
+  return reactor.assembler().Finish();
+}
+
+}  // namespace
+
+absl::Status RemoteReadObjects(RemoteChannels& channels, std::span<const ObjectRead> reads,
+                               ReadStats* stats, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  if (stats != nullptr) {
+    for (const ObjectRead& read : reads) stats->asked_bytes += read.out.size();
+  }
+  while (!reads.empty()) {
+    size_t n = std::min(reads.size(), kMaxRanges);
+    TILEKV_RETURN_IF_ERROR(ReadBatch(channels, reads.first(n), stats, context));
+    reads = reads.subspan(n);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tilekv

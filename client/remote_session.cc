@@ -1,0 +1,109 @@
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "client/remote_channels.h"
+#include "kvstore/base/mutex.h"
+#include "kvstore/base/status.h"
+
+namespace tilekv {
+namespace {
+
+// A call that broke is opened again after this; the node gives the session far longer.
+constexpr std::chrono::milliseconds kReopenAfter(500);
+
+// Holds the keep-alive call open in a thread of its own, and opens it again when it breaks, until
+// the node says that the session is gone.
+class RemoteSessionKeeper : public NodeService::SessionKeeper {
+ public:
+  RemoteSessionKeeper(std::shared_ptr<RemoteChannels> channels, std::string token)
+      : channels_(std::move(channels)), token_(std::move(token)) {}
+
+  ~RemoteSessionKeeper() override {
+    {
+      MutexLock lock(mutex_);
+      stopping_ = true;
+      if (call_ != nullptr) call_->TryCancel();
+      stopped_.SignalAll();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  absl::Status Start() {
+    auto stream = std::make_unique<Stream>();
+    TILEKV_RETURN_IF_ERROR(Open(*stream));
+    thread_ = std::thread([this, stream = std::move(stream)]() mutable { Run(std::move(stream)); });
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Stream {
+    grpc::ClientContext call;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::KeepSessionRequest, v1::KeepSessionResponse>> rw;
+  };
+
+  // Until the node has answered once.
+  absl::Status Open(Stream& stream) {
+    {
+      MutexLock lock(mutex_);
+      if (stopping_) return MakeError(Reason::kCancelled, "the session is being closed");
+      call_ = &stream.call;
+    }
+    stream.rw = channels_->control().KeepSession(&stream.call);
+    v1::KeepSessionRequest request;
+    request.set_token(token_);
+    v1::KeepSessionResponse response;
+    if (stream.rw->Write(request) && stream.rw->Read(&response)) return absl::OkStatus();
+    return Close(stream);
+  }
+
+  absl::Status Close(Stream& stream) {
+    grpc::Status status = stream.rw->Finish();
+    MutexLock lock(mutex_);
+    call_ = nullptr;
+    return FromGrpc(status, channels_->address());
+  }
+
+  void Run(std::unique_ptr<Stream> stream) {
+    while (true) {
+      if (stream != nullptr) {
+        v1::KeepSessionResponse response;
+        while (stream->rw->Read(&response)) {
+        }
+        absl::Status status = Close(*stream);
+        stream.reset();
+        if (GetReason(status) == Reason::kSessionLost) return;
+      }
+      {
+        MutexLock lock(mutex_);
+        if (!stopping_) stopped_.WaitFor(mutex_, kReopenAfter);
+        if (stopping_) return;
+      }
+      auto next = std::make_unique<Stream>();
+      absl::Status opened = Open(*next);
+      if (opened.ok()) stream = std::move(next);
+      if (GetReason(opened) == Reason::kSessionLost) return;
+    }
+  }
+
+  const std::shared_ptr<RemoteChannels> channels_;
+  const std::string token_;
+  Mutex mutex_;
+  CondVar stopped_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;  // to be cancelled
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> RemoteKeepSession(
+    std::shared_ptr<RemoteChannels> channels, const std::string& token) {
+  auto keeper = std::make_unique<RemoteSessionKeeper>(std::move(channels), token);
+  TILEKV_RETURN_IF_ERROR(keeper->Start());
+  return keeper;
+}
+
+}  // namespace tilekv
