@@ -35,6 +35,9 @@ inline constexpr size_t kMaxNameBytes = 96;  // of a namespace, a model or a tag
 inline constexpr size_t kMaxBatchOperations = 1'024;
 inline constexpr uint64_t kMaxBatchBytes = 1 * kMiB;
 inline constexpr size_t kMaxListPageEntries = 1'000;
+inline constexpr size_t kMaxCommitMessageBytes = 8 * kKiB;
+inline constexpr size_t kMaxCommitAuthorBytes = 512;
+inline constexpr size_t kMaxTagsPerCommit = 64;
 
 // --- tensors
 // -------------------------------------------------------------------------------------------------------
