@@ -13,14 +13,19 @@ die() {
   exit 1
 }
 
-# part NAME COMMAND...: runs a command as a named part and prints the minutes it took.
+# part NAME COMMAND...: runs a command as a named part and prints the minutes it took; a failure names the part and ends
+# the script.
 part() {
   local name=$1 started=$SECONDS
   shift
   printf '== %s\n' "$name"
+  current_part=$name
   "$@"
+  current_part=
   printf '== %s: %s\n' "$name" "$(minutes $((SECONDS - started)))"
 }
+current_part=
+trap '[[ -z $current_part ]] || printf "== %s: FAILED\n" "$current_part" >&2' EXIT
 
 # minutes SECONDS: "2.5 min".
 minutes() {
