@@ -1,0 +1,141 @@
+// A model on disk, opened for import: one safetensors or .npy file, or a folder of them.
+//
+// Opening reads and checks the headers of all files, and nothing else; whatever is wrong with any
+// of them is an error before anything is imported. Content is then read in pieces, from any thread.
+// Nothing is written, nothing is unpickled.
+//
+//   folder with model.safetensors.index.json   the shards that it names; every tensor in exactly
+//                                              the shard that it names, and no other
+//   folder of .safetensors files               all of them, by name; no tensor twice
+//   folder of .npy files                       each a tensor, called as the file is without .npy
+//
+// Everything else in the folder travels as side files, sub-folders included, but for weights in
+// other formats, hidden folders and safetensors files that an index does not name: those are listed
+// as left out. Links are followed wherever they lead (a Hugging Face snapshot consists of them);
+// only names inside an index may not leave the folder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kvstore/base/bytes.h"
+#include "kvstore/base/file_system.h"
+#include "tensor_chunking/dtype.h"
+#include "tensor_chunking/formats/file_cache.h"
+#include "tensor_chunking/formats/npy.h"
+#include "tensor_chunking/formats/safetensors_header.h"
+#include "tensor_chunking/formats/safetensors_index.h"
+#include "tensor_chunking/formats/source_folder.h"
+#include "tensor_chunking/shape.h"
+
+namespace tilekv {
+
+struct SourceOptions {
+  // Globs on paths within the folder (MatchesAny). What `include` matches is taken as a side file
+  // although it would be left out; what `exclude` matches is not there.
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+  std::optional<DType> dtype;  // of .npy files; see ParseNpyHeader
+};
+
+// A view into the ModelSource. Content is row-major and little-endian for ReadTensor; the file may
+// have it otherwise.
+struct SourceTensor {
+  std::string_view name;
+  DType dtype{};
+  ShapeSpan shape;
+  uint32_t file = 0;          // index into files()
+  uint64_t offset = 0;        // of its bytes in the file
+  uint64_t length_bytes = 0;  // there and as content
+  bool fortran_order = false;
+  bool big_endian = false;
+};
+
+struct SourceFile {
+  enum class Kind { kSafetensors, kNpy };
+  std::string path;  // relative to the folder; the file's name for a single file
+  Kind kind{};
+  FileInfo identity;  // when it was opened, size included
+  // The first 8 + N bytes of a safetensors file, verbatim. Empty where they can be derived: the
+  // model is this one file, in the reference writer's form, with metadata() as its metadata. Empty
+  // for .npy.
+  std::string header;
+};
+
+struct SourceSideFile {
+  std::string path;
+  FileInfo identity;
+};
+
+struct SourceIndexFile {
+  std::string path;
+  std::string content;  // verbatim
+  FileInfo identity;
+};
+
+// Movable; reading is thread-safe. The file system must outlive it.
+class ModelSource {
+ public:
+  size_t tensor_count() const { return order_.size(); }
+  SourceTensor tensor(size_t index) const;                         // in name order, bytewise
+  const std::vector<SourceFile>& files() const { return files_; }  // by path
+  const std::vector<SourceSideFile>& side_files() const { return side_files_; }  // by path
+  const std::vector<LeftOutFile>& left_out() const { return left_out_; }         // by path
+  const std::optional<SourceIndexFile>& index() const { return index_; }
+  // `__metadata__` of all files together; of a key with several values, the first file's.
+  const SafetensorsMetadata& metadata() const { return metadata_; }
+  // What a person should know: a wrong total_size, contradicting metadata.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  uint64_t tensor_bytes() const { return tensor_bytes_; }
+  // Held by tables and kept headers.
+  uint64_t memory_bytes() const;
+
+  // Content of a tensor, row-major and little-endian, from `offset`.
+  absl::Status ReadTensor(size_t index, uint64_t offset, MutableBytes out) const;
+  // Bytes of a file as they are.
+  absl::Status ReadAt(uint32_t file, uint64_t offset, MutableBytes out) const;
+  absl::Status ReadSideFile(size_t index, uint64_t offset, MutableBytes out) const;
+  // Whether every file is still the one that was opened: device, inode, size and times.
+  // INVALID_FILE lists those that are not. Call it when everything has been read, before the
+  // commit.
+  absl::Status VerifyUnchanged() const;
+
+ private:
+  friend class ModelSourceOpener;
+  struct Tables {  // of files_[i]: one of the two, as its kind says
+    SafetensorsHeader safetensors;
+    NpyHeader npy;
+    std::string npy_name;
+  };
+  struct TensorRef {
+    uint32_t file;
+    uint32_t row;
+  };
+  std::string FullPath(std::string_view path) const;
+
+  FileSystem* fs_ = nullptr;
+  std::unique_ptr<FileCache> cache_;
+  std::string folder_;  // what paths are relative to
+  std::vector<SourceFile> files_;
+  std::vector<Tables> tables_;
+  std::vector<TensorRef> order_;
+  std::vector<SourceSideFile> side_files_;
+  std::vector<LeftOutFile> left_out_;
+  std::optional<SourceIndexFile> index_;
+  SafetensorsMetadata metadata_;
+  std::vector<std::string> warnings_;
+  uint64_t tensor_bytes_ = 0;
+};
+
+// `path` is a file or a folder. NOT_FOUND when it is absent; INVALID_FILE says which file, which
+// tensor and what is wrong, or lists what is there when nothing of it can be imported. While a
+// header is read it takes SafetensorsTableBytes beside it.
+absl::StatusOr<ModelSource> OpenModelSource(FileSystem& fs, const std::string& path,
+                                            const SourceOptions& options = {});
+
+}  // namespace tilekv

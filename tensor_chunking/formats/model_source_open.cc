@@ -1,0 +1,358 @@
+// Opening a model: which files it has, their headers, and whether they fit together.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/base/utf8.h"
+#include "tensor_chunking/formats/file_kinds.h"
+#include "tensor_chunking/formats/model_source.h"
+#include "tensor_chunking/formats/text_list.h"
+
+namespace tilekv {
+namespace {
+
+constexpr std::string_view kNpySuffix = ".npy";
+
+template <typename... Args>
+absl::Status Invalid(fmt::format_string<Args...> format, Args&&... args) {
+  return MakeError(Reason::kInvalidFile, fmt::format(format, std::forward<Args>(args)...));
+}
+
+std::string Quoted(std::string_view name) { return fmt::format("'{}'", Printable(name)); }
+
+}  // namespace
+
+class ModelSourceOpener {
+ public:
+  ModelSourceOpener(FileSystem& fs, std::string path, const SourceOptions& options)
+      : path_(std::move(path)), options_(options) {
+    source_.fs_ = &fs;
+    source_.cache_ = std::make_unique<FileCache>(fs);
+  }
+
+  absl::StatusOr<ModelSource> Run() {
+    TILEKV_ASSIGN_OR_RETURN(FileInfo info, source_.fs_->Stat(path_));
+    while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+    if (info.kind == FileInfo::Kind::kDirectory) {
+      source_.folder_ = path_;
+      TILEKV_RETURN_IF_ERROR(OpenFolder());
+    } else if (info.kind == FileInfo::Kind::kFile) {
+      TILEKV_RETURN_IF_ERROR(OpenSingleFile(info));
+    } else {
+      return Invalid("'{}' is neither a file nor a folder", Printable(path_));
+    }
+    MergeMetadata();
+    DropDerivableHeader();
+    auto by_path = [](const auto& a, const auto& b) { return a.path < b.path; };
+    std::sort(source_.side_files_.begin(), source_.side_files_.end(), by_path);
+    std::sort(source_.left_out_.begin(), source_.left_out_.end(), by_path);
+    return std::move(source_);
+  }
+
+ private:
+  // --- which files ---
+
+  absl::Status OpenSingleFile(const FileInfo& info) {
+    size_t slash = path_.rfind('/');
+    FolderFile file{path_.substr(slash + 1), info};
+    source_.folder_ = slash == std::string::npos ? "" : slash == 0 ? "/." : path_.substr(0, slash);
+    if (file.path.ends_with(kNpySuffix)) {
+      TILEKV_RETURN_IF_ERROR(AddNpy(file));
+    } else if (file.path.ends_with(".safetensors")) {
+      TILEKV_RETURN_IF_ERROR(AddSafetensors(file));
+    } else {
+      TILEKV_RETURN_IF_ERROR(AddByContent(file));
+    }
+    return OrderTensors();
+  }
+
+  // A file without a telling name, as the blobs of a download cache are.
+  absl::Status AddByContent(const FolderFile& file) {
+    ForeignWeights foreign = DescribeForeignWeights(file.path);
+    if (!foreign.what.empty()) {
+      return Invalid("'{}' is {}, which is not imported and never unpickled. {}",
+                     Printable(file.path), foreign.what, foreign.convert);
+    }
+    TILEKV_ASSIGN_OR_RETURN(std::string start, ReadStart(file));
+    if (start.starts_with("\x93NUMPY")) return AddNpy(file);
+    if (start.size() > kSafetensorsLengthBytes && start[kSafetensorsLengthBytes] == '{') {
+      return AddSafetensors(file);
+    }
+    std::string_view stranger = DescribeStranger(start);
+    return Invalid(
+        "'{}' is {}; models are imported from .safetensors and .npy files and folders "
+        "of them",
+        Printable(file.path), stranger.empty() ? "of no known kind" : stranger);
+  }
+
+  absl::Status OpenFolder() {
+    TILEKV_ASSIGN_OR_RETURN(FolderListing listing,
+                            ListFolder(*source_.fs_, path_, options_.exclude));
+    TILEKV_ASSIGN_OR_RETURN(FolderPlan plan,
+                            PlanFolder(std::move(listing), path_, options_.include));
+    std::optional<SafetensorsIndex> index;
+    if (plan.kind == FolderKind::kIndexed) {
+      TILEKV_ASSIGN_OR_RETURN(index, ReadIndex(plan));
+      TILEKV_RETURN_IF_ERROR(KeepShardsOnly(*index, plan));
+    }
+    for (const FolderFile& file : plan.weights) {
+      TILEKV_RETURN_IF_ERROR(plan.kind == FolderKind::kNpy ? AddNpy(file) : AddSafetensors(file));
+    }
+    for (const FolderFile& file : plan.rest) {
+      source_.side_files_.push_back({file.path, file.info});
+    }
+    source_.left_out_ = std::move(plan.left_out);
+    TILEKV_RETURN_IF_ERROR(OrderTensors());
+    return index.has_value() ? CheckAgainstIndex(*index) : absl::OkStatus();
+  }
+
+  absl::StatusOr<SafetensorsIndex> ReadIndex(const FolderPlan& plan) {
+    SourceIndexFile file;
+    file.path = plan.index;
+    TILEKV_ASSIGN_OR_RETURN(file.identity, source_.fs_->Stat(source_.FullPath(plan.index)));
+    TILEKV_ASSIGN_OR_RETURN(file.content, ReadFile(*source_.fs_, source_.FullPath(plan.index),
+                                                   kMaxSafetensorsHeaderBytes));
+    if (std::string_view stranger = DescribeStranger(file.content); !stranger.empty()) {
+      return Invalid("'{}' is {}", Printable(file.path), stranger);
+    }
+    source_.index_ = std::move(file);
+    return ParseSafetensorsIndex(source_.index_->content, plan.index);
+  }
+
+  // Weights become the index's shards, wherever in the folder they are; other safetensors files
+  // beside them are left out.
+  absl::Status KeepShardsOnly(const SafetensorsIndex& index, FolderPlan& plan) {
+    std::set<std::string, std::less<>> shards(index.shards.begin(), index.shards.end());
+    std::vector<FolderFile> weights;
+    std::vector<FolderFile> rest;
+    auto sort_out = [&](std::vector<FolderFile>& files, bool beside) {
+      for (FolderFile& file : files) {
+        if (shards.erase(file.path) > 0) {
+          weights.push_back(std::move(file));
+        } else if (!beside || MatchesAny(options_.include, file.path)) {
+          rest.push_back(std::move(file));
+        } else {
+          plan.left_out.push_back({file.path, file.info.size_bytes, "not named by the index"});
+        }
+      }
+    };
+    sort_out(plan.weights, true);
+    sort_out(plan.rest, false);
+    if (!shards.empty()) {
+      std::vector<std::string> missing;
+      for (const std::string& shard : shards) missing.push_back(Quoted(shard));
+      return Invalid("'{}' names shards that are not there: {}", Printable(plan.index),
+                     ListForMessage(missing));
+    }
+    std::sort(weights.begin(), weights.end(),
+              [](const FolderFile& a, const FolderFile& b) { return a.path < b.path; });
+    plan.weights = std::move(weights);
+    plan.rest = std::move(rest);
+    return absl::OkStatus();
+  }
+
+  // --- their headers ---
+
+  absl::StatusOr<std::string> ReadStart(const FolderFile& file) {
+    std::string start(std::min<uint64_t>(kSafetensorsStartBytes, file.info.size_bytes), '\0');
+    TILEKV_RETURN_IF_ERROR(Read(file, start));
+    return start;
+  }
+  absl::Status Read(const FolderFile& file, std::string& out) {
+    return source_.cache_->ReadAt(source_.FullPath(file.path), 0,
+                                  {reinterpret_cast<uint8_t*>(out.data()), out.size()});
+  }
+
+  absl::Status AddSafetensors(const FolderFile& file) {
+    uint64_t size = file.info.size_bytes;
+    TILEKV_ASSIGN_OR_RETURN(std::string start, ReadStart(file));
+    TILEKV_ASSIGN_OR_RETURN(uint64_t length,
+                            SafetensorsHeaderLength(AsBytes(start), size, file.path));
+    std::string header(kSafetensorsLengthBytes + length, '\0');
+    TILEKV_RETURN_IF_ERROR(Read(file, header));
+    ModelSource::Tables tables;
+    TILEKV_ASSIGN_OR_RETURN(
+        tables.safetensors,
+        ParseSafetensorsHeader(std::string_view(header).substr(kSafetensorsLengthBytes), size,
+                               file.path));
+    source_.files_.push_back({.path = file.path,
+                              .kind = SourceFile::Kind::kSafetensors,
+                              .identity = file.info,
+                              .header = std::move(header)});
+    source_.tables_.push_back(std::move(tables));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNpy(const FolderFile& file) {
+    uint64_t size = file.info.size_bytes;
+    TILEKV_ASSIGN_OR_RETURN(std::string preamble, ReadStart(file));
+    TILEKV_ASSIGN_OR_RETURN(uint64_t data_start, NpyDataStart(AsBytes(preamble), size, file.path));
+    preamble.resize(data_start);
+    TILEKV_RETURN_IF_ERROR(Read(file, preamble));
+    ModelSource::Tables tables;
+    TILEKV_ASSIGN_OR_RETURN(tables.npy,
+                            ParseNpyHeader(AsBytes(preamble), size, file.path, options_.dtype));
+    std::string_view name = file.path;
+    if (name.ends_with(kNpySuffix)) name.remove_suffix(kNpySuffix.size());
+    if (!IsValidUtf8(name)) {
+      return Invalid("'{}': its name is to be the tensor's, but is not UTF-8; rename it",
+                     Printable(file.path));
+    }
+    tables.npy_name = name;
+    source_.files_.push_back(
+        {.path = file.path, .kind = SourceFile::Kind::kNpy, .identity = file.info, .header = {}});
+    source_.tables_.push_back(std::move(tables));
+    return absl::OkStatus();
+  }
+
+  // --- whether they fit together ---
+
+  absl::Status OrderTensors() {
+    std::vector<ModelSource::TensorRef>& order = source_.order_;
+    size_t count = 0;
+    for (size_t f = 0; f < source_.files_.size(); ++f) count += RowsOf(f);
+    order.reserve(count);
+    for (uint32_t f = 0; f < source_.files_.size(); ++f) {
+      bool npy = source_.files_[f].kind == SourceFile::Kind::kNpy;
+      for (uint32_t i = 0; i < RowsOf(f); ++i) {
+        order.push_back({f, npy ? 0 : source_.tables_[f].safetensors.by_name[i]});
+      }
+      // Each file's tables are only walked by row from here on.
+      source_.tables_[f].safetensors.by_name = {};
+    }
+    if (source_.files_.size() > 1) {
+      std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+        int compared = NameOf(a).compare(NameOf(b));
+        return compared != 0 ? compared < 0 : a.file < b.file;
+      });
+    }
+    std::vector<std::string> twice;
+    for (size_t i = 0; i < order.size(); ++i) {
+      source_.tensor_bytes_ += source_.tensor(i).length_bytes;
+      if (i == 0 || NameOf(order[i - 1]) != NameOf(order[i])) continue;
+      twice.push_back(fmt::format("'{}' in {} and {}", Printable(NameOf(order[i])),
+                                  Quoted(source_.files_[order[i - 1].file].path),
+                                  Quoted(source_.files_[order[i].file].path)));
+    }
+    if (twice.empty()) return absl::OkStatus();
+    return Invalid(
+        "'{}': tensors in two files: {}. If the files are variants of one model, --exclude leaves "
+        "all but one out",
+        Printable(path_), ListForMessage(twice));
+  }
+
+  size_t RowsOf(size_t file) const {
+    return source_.files_[file].kind == SourceFile::Kind::kNpy
+               ? 1
+               : source_.tables_[file].safetensors.tensors.size();
+  }
+  std::string_view NameOf(const ModelSource::TensorRef& ref) const {
+    const ModelSource::Tables& tables = source_.tables_[ref.file];
+    return source_.files_[ref.file].kind == SourceFile::Kind::kNpy
+               ? std::string_view(tables.npy_name)
+               : tables.safetensors.tensors[ref.row].name;
+  }
+
+  // Both sides are in name order: one walk over them.
+  absl::Status CheckAgainstIndex(const SafetensorsIndex& index) {
+    std::vector<std::string> missing;
+    std::vector<std::string> elsewhere;
+    std::vector<std::string> unnamed;
+    size_t e = 0;
+    size_t t = 0;
+    const auto& order = source_.order_;
+    while (e < index.entries.size() || t < order.size()) {
+      int compared = e == index.entries.size() ? 1
+                     : t == order.size()       ? -1
+                                               : index.entries[e].tensor.compare(NameOf(order[t]));
+      if (compared < 0) {
+        missing.push_back(InShard(index.entries[e].tensor, index.shards[index.entries[e].shard]));
+        ++e;
+      } else if (compared > 0) {
+        unnamed.push_back(InShard(NameOf(order[t]), source_.files_[order[t].file].path));
+        ++t;
+      } else {
+        // Shards and files are the same list in the same order.
+        if (index.entries[e].shard != order[t].file) {
+          elsewhere.push_back(
+              InShard(index.entries[e].tensor, index.shards[index.entries[e].shard]));
+        }
+        ++e;
+        ++t;
+      }
+    }
+    CheckTotalSize(index);
+    return IndexError(missing, elsewhere, unnamed);
+  }
+
+  static std::string InShard(std::string_view tensor, std::string_view shard) {
+    return fmt::format("'{}' in '{}'", Printable(tensor), Printable(shard));
+  }
+
+  absl::Status IndexError(const std::vector<std::string>& missing,
+                          const std::vector<std::string>& elsewhere,
+                          const std::vector<std::string>& unnamed) const {
+    std::string text;
+    auto add = [&](std::string_view what, const std::vector<std::string>& list) {
+      if (list.empty()) return;
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, ListForMessage(list));
+    };
+    add("tensors that are in none of the shards", missing);
+    add("tensors that are in another shard than named", elsewhere);
+    add("tensors of the shards that it does not name", unnamed);
+    if (text.empty()) return absl::OkStatus();
+    return Invalid(
+        "'{}' and its shards contradict each other. {}. --exclude '*.index.json' imports "
+        "what the shards hold",
+        Printable(source_.index_->path), text);
+  }
+
+  void CheckTotalSize(const SafetensorsIndex& index) {
+    if (!index.total_size.has_value() || *index.total_size == source_.tensor_bytes_) return;
+    source_.warnings_.push_back(
+        fmt::format("'{}' says that the tensors have {} bytes (total_size), but they have {}",
+                    Printable(source_.index_->path), FormatCount(*index.total_size),
+                    FormatCount(source_.tensor_bytes_)));
+  }
+
+  void MergeMetadata() {
+    for (size_t f = 0; f < source_.files_.size(); ++f) {
+      const auto& metadata = source_.tables_[f].safetensors.metadata;
+      if (!metadata.has_value()) continue;
+      for (const auto& [key, value] : *metadata) {
+        auto [kept, added] = source_.metadata_.emplace(key, value);
+        if (added || kept->second == value) continue;
+        source_.warnings_.push_back(
+            fmt::format("'{}' has another value of the metadata key '{}' than a file before it, "
+                        "whose value stands for the model",
+                        Printable(source_.files_[f].path), Printable(key)));
+      }
+    }
+  }
+
+  void DropDerivableHeader() {
+    if (source_.files_.size() != 1 || source_.index_.has_value()) return;
+    SourceFile& file = source_.files_[0];
+    if (file.kind != SourceFile::Kind::kSafetensors) return;
+    const SafetensorsHeader& header = source_.tables_[0].safetensors;
+    // A model without metadata does not tell an empty `__metadata__` from none.
+    if (header.metadata.has_value() && header.metadata->empty()) return;
+    std::string_view json = std::string_view(file.header).substr(kSafetensorsLengthBytes);
+    if (IsReferenceForm(json, header)) file.header = {};
+  }
+
+  std::string path_;
+  const SourceOptions& options_;
+  ModelSource source_;
+};
+
+absl::StatusOr<ModelSource> OpenModelSource(FileSystem& fs, const std::string& path,
+                                            const SourceOptions& options) {
+  return ModelSourceOpener(fs, path, options).Run();
+}
+
+}  // namespace tilekv
