@@ -5,6 +5,10 @@
 
 namespace tilekv {
 
+absl::Status File::Allocate(uint64_t /*size*/) {
+  return absl::UnimplementedError("no blocks can be allocated here");
+}
+
 absl::StatusOr<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t max_bytes) {
   TILEKV_ASSIGN_OR_RETURN(auto file, fs.Open(path, FileSystem::OpenMode::kRead));
   TILEKV_ASSIGN_OR_RETURN(uint64_t size, file->Size());

@@ -26,6 +26,9 @@ class File {
   // Data and what is needed to read it back are durable when this returns (fdatasync).
   virtual absl::Status Sync() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
+  // Gives the file `size` bytes with real blocks, without writing them. UNIMPLEMENTED where the file
+  // system cannot do that at once.
+  virtual absl::Status Allocate(uint64_t size);
   virtual absl::StatusOr<uint64_t> Size() = 0;
   // False where direct I/O was asked for and the file system refused it: writes are then buffered.
   virtual bool direct() const = 0;

@@ -77,6 +77,11 @@ class PosixFile : public File {
     return ftruncate(fd_, static_cast<off_t>(size)) == 0 ? absl::OkStatus()
                                                          : ErrnoError("truncate", path_, errno);
   }
+  absl::Status Allocate(uint64_t size) override {
+    // Not posix_fallocate, which writes zeros where the file system knows nothing better.
+    if (fallocate(fd_, 0, 0, static_cast<off_t>(size)) == 0) return absl::OkStatus();
+    return errno == EOPNOTSUPP ? File::Allocate(size) : ErrnoError("allocate", path_, errno);
+  }
   absl::StatusOr<uint64_t> Size() override {
     struct stat info {};
     if (fstat(fd_, &info) != 0) return ErrnoError("stat", path_, errno);

@@ -1,0 +1,100 @@
+#include "kvstore/object/disk_reserve.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+
+namespace tilekv {
+namespace {
+
+// Less than this, and a delete might not find room for its row and for RocksDB's files.
+constexpr uint64_t kDeleteRoomBytes = 64 * kMiB;
+
+uint64_t ReserveOf(uint64_t total_bytes) {
+  return std::min(kReserveMaxBytes,
+                  std::max(total_bytes / 100 * kReservePercent, kReserveMinBytes));
+}
+
+}  // namespace
+
+SpaceClaim& SpaceClaim::operator=(SpaceClaim&& other) noexcept {
+  if (this == &other) return *this;
+  Used(bytes_);
+  reserve_ = std::exchange(other.reserve_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void SpaceClaim::Used(uint64_t bytes) {
+  bytes = std::min(bytes, bytes_);
+  if (bytes == 0) return;
+  bytes_ -= bytes;
+  MutexLock lock(reserve_->mutex_);
+  reserve_->claimed_bytes_ -= bytes;
+}
+
+DiskReserve::DiskReserve(FileSystem* fs, std::string directory, uint64_t total_bytes)
+    : fs_(fs), directory_(std::move(directory)), reserve_bytes_(ReserveOf(total_bytes)) {}
+
+absl::StatusOr<std::unique_ptr<DiskReserve>> DiskReserve::Open(FileSystem* fs,
+                                                               const std::string& directory,
+                                                               StoreHealth* health) {
+  TILEKV_ASSIGN_OR_RETURN(DiskSpace space, fs->Space(directory));
+  std::unique_ptr<DiskReserve> reserve(new DiskReserve(fs, directory, space.total_bytes));
+  TILEKV_ASSIGN_OR_RETURN(bool exists, fs->Exists(reserve->BallastPath()));
+  bool wanted = space.total_bytes > kBallastOnDisksOverBytes &&
+                space.available_bytes > reserve->reserve_bytes_ + 2 * kBallastBytes;
+  if (!exists && wanted) {
+    absl::Status made = reserve->MakeBallast();
+    if (!made.ok()) health->Notice(fmt::format("no ballast: {}", ErrorText(made)));
+    exists = made.ok();
+  }
+  MutexLock lock(reserve->mutex_);
+  reserve->has_ballast_ = exists;
+  return reserve;
+}
+
+absl::Status DiskReserve::MakeBallast() {
+  absl::Status made;
+  {
+    TILEKV_ASSIGN_OR_RETURN(auto file, fs_->Open(BallastPath(), FileSystem::OpenMode::kCreateNew));
+    made = file->Allocate(kBallastBytes);
+  }
+  if (!made.ok()) made.Update(fs_->Unlink(BallastPath()));  // keeps the first error
+  return made;
+}
+
+absl::Status DiskReserve::Claim(uint64_t bytes, SpaceClaim& claim) {
+  TILEKV_ASSIGN_OR_RETURN(DiskSpace space, Space());
+  MutexLock lock(mutex_);
+  uint64_t needed = claimed_bytes_ + bytes + reserve_bytes_;
+  if (space.available_bytes < needed) {
+    return MakeError(
+        Reason::kStoreFull,
+        fmt::format("the disk of '{}' has {} free; a put of {} would leave less than the reserve "
+                    "of {}{}; free some space, or remove versions and collect",
+                    Printable(directory_), FormatSize(space.available_bytes), FormatSize(bytes),
+                    FormatSizeShort(reserve_bytes_),
+                    claimed_bytes_ == 0
+                        ? ""
+                        : fmt::format(" ({} are promised to others)", FormatSize(claimed_bytes_))));
+  }
+  claimed_bytes_ += bytes;
+  claim.reserve_ = this;
+  claim.bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+void DiskReserve::MakeRoomForDelete() {
+  MutexLock lock(mutex_);
+  if (!has_ballast_) return;
+  auto space = Space();
+  if (!space.ok() || space->available_bytes >= kDeleteRoomBytes) return;
+  // Whether it worked shows when the delete is written; the next opening makes a new one.
+  has_ballast_ = !fs_->Unlink(BallastPath()).ok();
+}
+
+}  // namespace tilekv

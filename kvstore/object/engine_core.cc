@@ -1,0 +1,265 @@
+#include "kvstore/object/engine_core.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "kvstore/base/crash_point.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/index_rows.h"
+#include "kvstore/object/object_errors.h"
+#include "kvstore/object/object_read.h"
+#include "kvstore/object/stored_copy.h"
+
+namespace tilekv {
+namespace {
+
+constexpr uint64_t kIdlePoolBytes = 16 * kMiB;
+// Read and hashed at a time by Verify.
+constexpr uint64_t kVerifyStepBytes = 4 * kMiB;
+
+// Several stripes at once, in order, for a batch of ids.
+class StripeSet {
+ public:
+  StripeSet(std::array<Mutex, kLockStripes>& stripes,
+            std::vector<size_t> indexes) ABSL_NO_THREAD_SAFETY_ANALYSIS
+      : stripes_(stripes),
+        indexes_(std::move(indexes)) {
+    std::sort(indexes_.begin(), indexes_.end());
+    indexes_.erase(std::unique(indexes_.begin(), indexes_.end()), indexes_.end());
+    for (size_t index : indexes_) stripes_[index].Lock();
+  }
+  ~StripeSet() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (size_t index : indexes_) stripes_[index].Unlock();
+  }
+  StripeSet(const StripeSet&) = delete;
+  StripeSet& operator=(const StripeSet&) = delete;
+
+ private:
+  std::array<Mutex, kLockStripes>& stripes_;
+  std::vector<size_t> indexes_;
+};
+
+}  // namespace
+
+EngineCore::EngineCore(const LocalEngineOptions& options)
+    : options_(options),
+      pool_(options.pool != nullptr ? options.pool : BufferPool::Create(kIdlePoolBytes)),
+      health_(std::make_unique<StoreHealth>(options.notice)) {}
+
+EngineCore::~EngineCore() {
+  if (payloads_ == nullptr || disk_ == nullptr || health_->failed()) return;
+  ObjectIndex::Batch batch(*index_);
+  batch.PutMeta(kUsageKey, EncodeUsage(usage_.Get()));
+  // A failure was noticed; without counts the next opening walks the rows.
+  index_->WriteSynced(batch).IgnoreError();
+}
+
+size_t EngineCore::StripeIndex(Domain domain, const ObjectId& id) const {
+  return (ObjectIdHash()(id) + domain) % kLockStripes;
+}
+
+bool EngineCore::IsTrusted(const ObjectRow& row) const {
+  int64_t age_micros = options_.clock->WallMicros() - row.verified_at_micros;
+  // A time in the future is of a clock that was wrong.
+  return row.state == RowState::kGood && age_micros >= 0 &&
+         age_micros <= kVerifiedFor_s * 1'000'000;
+}
+
+absl::StatusOr<bool> EngineCore::RaiseTrusted(Domain domain, const ObjectId& id,
+                                              Revision touched_rev) {
+  MutexLock lock(StripeOf(domain, id));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, id));
+  if (!row.has_value() || !IsTrusted(*row)) return false;
+  if (row->touched_rev >= touched_rev) return true;
+  row->touched_rev = touched_rev;
+  ObjectIndex::Batch batch(*index_);
+  batch.PutRow(domain, *row);
+  TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  return true;
+}
+
+absl::StatusOr<EngineCore::Commit> EngineCore::CommitRow(
+    Domain domain, ObjectRow row, const std::optional<std::string>& content) {
+  MutexLock lock(StripeOf(domain, row.ref.id));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> old, index_->Get(domain, row.ref.id));
+  Commit commit;
+  commit.was_good = old.has_value() && old->state == RowState::kGood;
+  commit.used = !old.has_value() || !IsTrusted(*old);
+  if (old.has_value()) row.touched_rev = std::max(row.touched_rev, old->touched_rev);
+  ObjectIndex::Batch batch(*index_);
+  if (!commit.used) {
+    if (old->touched_rev == row.touched_rev) return commit;
+    ObjectRow raised = *old;
+    raised.touched_rev = row.touched_rev;
+    batch.PutRow(domain, raised);
+    TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+    return commit;
+  }
+  row.verified_at_micros = options_.clock->WallMicros();
+  batch.ReplaceRow(domain, old, row);
+  if (content.has_value()) batch.PutContent(domain, row.ref.id, *content);
+  TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  usage_.Replace(old, row);
+  TILEKV_CRASH_POINT("put.row");
+  if (old.has_value() && old->file_number != 0) payloads_->Remove(old->file_number);
+  return commit;
+}
+
+absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
+                                                         std::span<const ObjectRef> refs,
+                                                         Revision touched_rev) {
+  std::vector<LinkResult> results(refs.size());
+  // What was synced before is safe, but raises are not: nothing may be counted on any more.
+  if (health_->failed()) return results;
+  std::vector<size_t> stripes;
+  stripes.reserve(refs.size());
+  for (const ObjectRef& ref : refs) stripes.push_back(StripeIndex(domain, ref.id));
+  StripeSet lock(stripes_, std::move(stripes));
+  TILEKV_ASSIGN_OR_RETURN(auto rows, index_->GetMany(domain, refs));
+  ObjectIndex::Batch batch(*index_);
+  bool raised = false;
+  for (size_t i = 0; i < refs.size(); ++i) {
+    std::optional<ObjectRow>& row = rows[i];
+    if (!row.has_value() || row->state != RowState::kGood || row->ref != refs[i]) continue;
+    results[i].present = true;
+    if (row->touched_rev >= touched_rev) continue;
+    row->touched_rev = touched_rev;
+    batch.PutRow(domain, *row);
+    raised = true;
+  }
+  if (!raised) return results;
+  TILEKV_CRASH_POINT("link.before_row");
+  TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  TILEKV_CRASH_POINT("link.row");
+  return results;
+}
+
+absl::StatusOr<bool> EngineCore::DeleteBelow(Domain domain, const ObjectId& id, Revision fence) {
+  TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
+  disk_->MakeRoomForDelete();
+  std::optional<ObjectRow> row;
+  {
+    MutexLock lock(StripeOf(domain, id));
+    TILEKV_ASSIGN_OR_RETURN(row, index_->Get(domain, id));
+    if (!row.has_value() || row->touched_rev >= fence) return false;
+    ObjectIndex::Batch batch(*index_);
+    batch.DeleteRow(domain, *row);
+    TILEKV_CRASH_POINT("delete.before_row");
+    TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+    usage_.Replace(row, std::nullopt);
+  }
+  TILEKV_CRASH_POINT("delete.row");
+  if (row->file_number != 0) payloads_->Remove(row->file_number);
+  TILEKV_CRASH_POINT("delete.unlinked");
+  return true;
+}
+
+absl::StatusOr<bool> EngineCore::SetState(Domain domain, const ObjectRow& seen, RowState state) {
+  MutexLock lock(StripeOf(domain, seen.ref.id));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, seen.ref.id));
+  if (!row.has_value() || row->file_number != seen.file_number) return false;
+  // Small contents have no number that tells an old copy from a new one.
+  if (row->file_number == 0 && row->verified_at_micros != seen.verified_at_micros) return false;
+  // What has failed a check stays so until it passes one, or new bytes come.
+  if (state == RowState::kSuspect && row->state != RowState::kGood) return true;
+  std::optional<ObjectRow> old = row;
+  row->state = state;
+  if (state == RowState::kGood) row->verified_at_micros = options_.clock->WallMicros();
+  ObjectIndex::Batch batch(*index_);
+  batch.PutRow(domain, *row);
+  TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  usage_.Replace(old, row);
+  return true;
+}
+
+void EngineCore::NoteDirect(bool direct) {
+  if (direct || buffered_noticed_.exchange(true)) return;
+  health_->Notice(fmt::format("the file system of '{}' refuses direct I/O: writes are buffered",
+                              Printable(options_.directory)));
+}
+
+void EngineCore::OnDamage(Domain domain, const ObjectRow& row) {
+  health_->Notice(
+      fmt::format("a read of object {} met damage; it is now suspect", row.ref.id.Hex()));
+  // Where even that cannot be written the reader still has its error.
+  SetState(domain, row, RowState::kSuspect).IgnoreError();
+}
+
+absl::StatusOr<std::shared_ptr<ObjectReader>> EngineCore::OpenRow(Domain domain,
+                                                                  const ObjectRow& row,
+                                                                  bool report_damage) {
+  DamageReport report;
+  if (report_damage) report = [this, domain](const ObjectRow& bad) { OnDamage(domain, bad); };
+  if (row.file_number != 0) {
+    return OpenPayload(options_.file_system, payloads_->PathOf(row.file_number),
+                       superblock_.store_uuid, domain, row, std::move(report));
+  }
+  TILEKV_ASSIGN_OR_RETURN(auto value, index_->GetContent(domain, row.ref.id));
+  if (!value.has_value()) return ObjectNotFound(row.ref.id);
+  return OpenSmallContent(*std::move(value), row, std::move(report));
+}
+
+absl::StatusOr<std::shared_ptr<ObjectReader>> EngineCore::OpenCopy(Domain domain,
+                                                                   const ObjectId& id) {
+  while (true) {
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, id));
+    if (!row.has_value()) return ObjectNotFound(id);
+    if (row->state == RowState::kQuarantined) {
+      return MakeError(Reason::kNotFound,
+                       fmt::format("object {} is not here: its copy failed a check and is kept "
+                                   "apart until the object is stored again",
+                                   id.Hex()));
+    }
+    auto copy = OpenRow(domain, *row, /*report_damage=*/true);
+    if (copy.ok() ||
+        (!absl::IsNotFound(copy.status()) && GetReason(copy.status()) != Reason::kDataLoss)) {
+      return copy;
+    }
+    // Deleted or replaced between the two steps, or really damaged: the row tells.
+    // Where the mark cannot be written the reader still has its error.
+    absl::StatusOr<bool> still_there = SetState(domain, *row, RowState::kQuarantined);
+    if (still_there.ok() && !*still_there) continue;
+    health_->Notice(
+        fmt::format("object {} is quarantined: {}", id.Hex(), ErrorText(copy.status())));
+    return absl::IsNotFound(copy.status()) ? ObjectDamaged(row->ref, "its payload is gone")
+                                           : copy.status();
+  }
+}
+
+absl::Status EngineCore::CheckCopy(Domain domain, const ObjectRow& row) {
+  std::unique_ptr<File> file;
+  if (row.file_number != 0) {
+    // What the page cache holds says nothing about the disk.
+    TILEKV_ASSIGN_OR_RETURN(file, options_.file_system->Open(payloads_->PathOf(row.file_number),
+                                                             FileSystem::OpenMode::kRead));
+    file->DropCache();
+  }
+  TILEKV_ASSIGN_OR_RETURN(auto copy, OpenRow(domain, row, /*report_damage=*/false));
+  Buffer buffer = pool_->Get(std::min(row.ref.length, kVerifyStepBytes));
+  absl::Status status = VerifyLeafTable(row.ref, copy->leaves());
+  for (uint64_t at = 0; status.ok() && at < row.ref.length; at += kVerifyStepBytes) {
+    uint64_t step = std::min(kVerifyStepBytes, row.ref.length - at);
+    status = ReadContent(*copy, at, buffer.span().first(step), *pool_);
+  }
+  if (file != nullptr) file->DropCache();
+  return status;
+}
+
+absl::StatusOr<bool> EngineCore::Verify(Domain domain, const ObjectId& id) {
+  while (true) {
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, id));
+    if (!row.has_value()) return ObjectNotFound(id);
+    absl::Status checked = CheckCopy(domain, *row);
+    bool bad = absl::IsNotFound(checked) || GetReason(checked) == Reason::kDataLoss;
+    if (!checked.ok() && !bad) return checked;
+    TILEKV_ASSIGN_OR_RETURN(bool same,
+                            SetState(domain, *row, bad ? RowState::kQuarantined : RowState::kGood));
+    if (!same) continue;
+    if (bad) {
+      health_->Notice(fmt::format("object {} is quarantined: {}", id.Hex(), ErrorText(checked)));
+    }
+    return !bad;
+  }
+}
+
+}  // namespace tilekv

@@ -1,0 +1,99 @@
+// What the parts of a LocalEngine share: index, files, locks, space, health; and the steps that
+// hold an id's stripe. Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kvstore/base/buffer_pool.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/file_system.h"
+#include "kvstore/base/mutex.h"
+#include "kvstore/object/disk_reserve.h"
+#include "kvstore/object/local_engine_options.h"
+#include "kvstore/object/object_index.h"
+#include "kvstore/object/payload_directory.h"
+#include "kvstore/object/store_health.h"
+#include "kvstore/object/superblock.h"
+#include "kvstore/object/usage_counter.h"
+
+namespace tilekv {
+
+class EngineCore {
+ public:
+  static absl::StatusOr<std::unique_ptr<EngineCore>> Open(const LocalEngineOptions& options);
+  // Saves the counts of usage, so that the next opening need not walk all rows.
+  ~EngineCore();
+
+  const Superblock& superblock() const { return superblock_; }
+  FileSystem* file_system() const { return options_.file_system; }
+  const std::shared_ptr<BufferPool>& pool() const { return pool_; }
+  StoreHealth& health() { return *health_; }
+  ObjectIndex& index() { return *index_; }
+  PayloadDirectory& payloads() { return *payloads_; }
+  DiskReserve& disk() { return *disk_; }
+  UsageCounter& usage() { return usage_; }
+
+  // Good, and checked within kVerifiedFor_s.
+  bool IsTrusted(const ObjectRow& row) const;
+  // Whether a new payload file got direct I/O; the first that did not is a notice.
+  void NoteDirect(bool direct);
+
+  // --- each holds the id's stripe from reading the row to the synced batch ---
+
+  // Raises touched_rev of a trusted row. False: there is none, nothing has changed.
+  absl::StatusOr<bool> RaiseTrusted(Domain domain, const ObjectId& id, Revision touched_rev);
+  // Makes `row` the object's, its content durable by now, unless a trusted row came first (whose
+  // touched_rev is then raised). `content` is what the index keeps of a small object.
+  // True: the new row stands; the file of the old one is gone.
+  struct Commit {
+    bool used = false;      // the new row stands
+    bool was_good = false;  // a good row was there before
+  };
+  absl::StatusOr<Commit> CommitRow(Domain domain, ObjectRow row,
+                                   const std::optional<std::string>& content);
+  absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
+                                               Revision touched_rev);
+  absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence);
+  // Gives the row this state if it still is the one whose copy was looked at (`seen`), and, where
+  // the copy was found good, the present time. False: the row is another by now, or gone.
+  absl::StatusOr<bool> SetState(Domain domain, const ObjectRow& seen, RowState state);
+
+  // --- reading ---
+
+  // The copy that a readable row names. NOT_FOUND, or DATA_LOSS after the row was quarantined.
+  absl::StatusOr<std::shared_ptr<ObjectReader>> OpenCopy(Domain domain, const ObjectId& id);
+  // See ObjectStore::Verify.
+  absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id);
+
+ private:
+  explicit EngineCore(const LocalEngineOptions& options);
+  absl::Status OpenParts(bool create_index);
+  absl::Status CountUsage(ObjectIndex::Batch& opening);
+  Mutex& StripeOf(Domain domain, const ObjectId& id) { return stripes_[StripeIndex(domain, id)]; }
+  size_t StripeIndex(Domain domain, const ObjectId& id) const;
+  absl::StatusOr<std::shared_ptr<ObjectReader>> OpenRow(Domain domain, const ObjectRow& row,
+                                                        bool report_damage);
+  void OnDamage(Domain domain, const ObjectRow& row);
+  // OK where the whole copy, read from the disk itself, hashes to the id.
+  absl::Status CheckCopy(Domain domain, const ObjectRow& row);
+
+  const LocalEngineOptions options_;
+  const std::shared_ptr<BufferPool> pool_;
+  const std::unique_ptr<StoreHealth> health_;
+  Superblock superblock_;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<ObjectIndex> index_;
+  std::unique_ptr<PayloadDirectory> payloads_;
+  std::unique_ptr<DiskReserve> disk_;
+  UsageCounter usage_;
+  std::atomic<bool> buffered_noticed_{false};
+  std::array<Mutex, kLockStripes> stripes_;
+};
+
+}  // namespace tilekv

@@ -1,0 +1,119 @@
+// How a directory becomes an open engine. Order: superblock, lock, superblock again (another
+// process may have made it), index, then one synced batch that notes the opening.
+#include <unistd.h>
+
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/engine_core.h"
+#include "kvstore/object/index_rows.h"
+
+namespace tilekv {
+namespace {
+
+std::string ParentOf(const std::string& path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string LockOwner(const std::string& server_address) {
+  std::string owner = fmt::format("process {}", getpid());
+  if (!server_address.empty()) owner += fmt::format(", a server at {}", server_address);
+  return owner;
+}
+
+absl::Status MakeDirectory(FileSystem& fs, const std::string& path) {
+  TILEKV_ASSIGN_OR_RETURN(bool exists, fs.Exists(path));
+  if (exists) return absl::OkStatus();
+  TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(path));
+  return fs.SyncDirectory(ParentOf(path));
+}
+
+// Whether the index may be made: never where payload files show that there was one.
+absl::StatusOr<bool> MayCreateIndex(FileSystem& fs, const std::string& directory) {
+  TILEKV_ASSIGN_OR_RETURN(bool has_index, fs.Exists(directory + "/index/CURRENT"));
+  if (has_index) return false;
+  TILEKV_ASSIGN_OR_RETURN(bool has_payload, fs.Exists(directory + "/payload"));
+  if (!has_payload) return true;
+  TILEKV_ASSIGN_OR_RETURN(auto folders, fs.List(directory + "/payload"));
+  if (folders.empty()) return true;
+  return MakeError(Reason::kDataLoss,
+                   fmt::format("'{}' holds payload files but no index", Printable(directory)));
+}
+
+LocalEngineOptions WithPlainDirectory(LocalEngineOptions options) {
+  while (options.directory.size() > 1 && options.directory.back() == '/') {
+    options.directory.pop_back();
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOptions& asked) {
+  std::unique_ptr<EngineCore> core(new EngineCore(WithPlainDirectory(asked)));
+  const LocalEngineOptions& options = core->options_;
+  FileSystem& fs = *options.file_system;
+  TILEKV_ASSIGN_OR_RETURN(auto superblock, LoadSuperblock(fs, options.directory));
+  if (!superblock.has_value()) {
+    TILEKV_RETURN_IF_ERROR(CheckMayBecomeStore(fs, options.directory));
+    if (!options.create_if_missing) {
+      return MakeError(Reason::kNotFound,
+                       fmt::format("there is no store in '{}'", Printable(options.directory)));
+    }
+    TILEKV_RETURN_IF_ERROR(MakeDirectory(fs, options.directory));
+  }
+  TILEKV_ASSIGN_OR_RETURN(core->lock_,
+                          fs.Lock(options.directory + "/LOCK", LockOwner(options.server_address)));
+  TILEKV_ASSIGN_OR_RETURN(superblock, LoadSuperblock(fs, options.directory));
+  if (!superblock.has_value()) {
+    TILEKV_ASSIGN_OR_RETURN(
+        superblock, CreateSuperblock(fs, options.directory,
+                                     options.max_object_bytes.value_or(kDefaultMaxObjectBytes),
+                                     *options.random));
+  }
+  TILEKV_RETURN_IF_ERROR(CheckLimit(*superblock, options.max_object_bytes));
+  core->superblock_ = *superblock;
+  TILEKV_ASSIGN_OR_RETURN(bool create_index, MayCreateIndex(fs, options.directory));
+  TILEKV_RETURN_IF_ERROR(core->OpenParts(create_index));
+  return core;
+}
+
+absl::Status EngineCore::OpenParts(bool create_index) {
+  FileSystem& fs = *options_.file_system;
+  const std::string& directory = options_.directory;
+  TILEKV_RETURN_IF_ERROR(MakeDirectory(fs, directory + "/index"));
+  TILEKV_RETURN_IF_ERROR(MakeDirectory(fs, directory + "/payload"));
+  TILEKV_ASSIGN_OR_RETURN(index_, ObjectIndex::OpenWriter(directory + "/index", create_index,
+                                                          options_.rocksdb_env, health_.get()));
+  if (index_->recovery_dropped()) {
+    health_->Notice(fmt::format(
+        "the end of the index's log in '{}' was damaged and dropped; unnamed files are kept",
+        Printable(directory)));
+  }
+  ObjectIndex::Batch opening(*index_);
+  TILEKV_RETURN_IF_ERROR(CountUsage(opening));
+  TILEKV_ASSIGN_OR_RETURN(
+      auto payloads, PayloadDirectory::Open(&fs, directory, index_.get(), health_.get(), opening));
+  TILEKV_RETURN_IF_ERROR(index_->WriteSynced(opening));
+  payloads_ = std::move(payloads);
+  TILEKV_ASSIGN_OR_RETURN(disk_, DiskReserve::Open(&fs, directory, health_.get()));
+  return absl::OkStatus();
+}
+
+absl::Status EngineCore::CountUsage(ObjectIndex::Batch& opening) {
+  TILEKV_ASSIGN_OR_RETURN(auto saved, index_->GetMeta(kUsageKey));
+  if (saved.has_value()) {
+    TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, DecodeUsage(*saved));
+    usage_.Set(usage);
+    // Gone while a writer is there: after a crash the rows are counted instead.
+    opening.DeleteMeta(kUsageKey);
+    return absl::OkStatus();
+  }
+  return index_->ScanAll([&](const ObjectRow& row) {
+    usage_.Replace(std::nullopt, row);
+    return true;
+  });
+}
+
+}  // namespace tilekv

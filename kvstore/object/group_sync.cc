@@ -1,0 +1,29 @@
+#include "kvstore/object/group_sync.h"
+
+namespace tilekv {
+
+absl::Status GroupSync::SyncDirectory(const std::string& path) {
+  mutex_.Lock();
+  Round& round = rounds_[path];
+  uint64_t mine = ++round.asked;
+  while (round.failure.ok() && round.covered < mine) {
+    if (round.running) {
+      ended_.Wait(mutex_);
+      continue;
+    }
+    round.running = true;
+    uint64_t covers = round.asked;
+    mutex_.Unlock();
+    absl::Status status = fs_->SyncDirectory(path);
+    mutex_.Lock();
+    round.running = false;
+    round.covered = covers;
+    if (!status.ok()) round.failure = status;
+    ended_.SignalAll();
+  }
+  absl::Status result = round.failure;
+  mutex_.Unlock();
+  return result;
+}
+
+}  // namespace tilekv

@@ -1,0 +1,119 @@
+#include "kvstore/object/read_only_engine.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/object_errors.h"
+#include "kvstore/object/object_index.h"
+#include "kvstore/object/payload_directory.h"
+#include "kvstore/object/stored_copy.h"
+#include "kvstore/object/superblock.h"
+#include "kvstore/object/usage_counter.h"
+
+namespace tilekv {
+namespace {
+
+absl::Status ReadOnly() {
+  return MakeError(Reason::kPermissionDenied, "this store is open for reading only");
+}
+
+bool IsMiss(const absl::Status& status) {
+  return absl::IsNotFound(status) || GetReason(status) == Reason::kDataLoss;
+}
+
+// What the rows that this opening sees say of the object.
+absl::StatusOr<std::shared_ptr<ObjectReader>> OpenAsSeen(const LocalEngineOptions& options,
+                                                         const Superblock& superblock,
+                                                         ObjectIndex& index, Domain domain,
+                                                         const ObjectId& id) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index.Get(domain, id));
+  if (!row.has_value() || row->state == RowState::kQuarantined) return ObjectNotFound(id);
+  if (row->file_number == 0) {
+    TILEKV_ASSIGN_OR_RETURN(auto value, index.GetContent(domain, id));
+    if (!value.has_value()) return ObjectNotFound(id);
+    return OpenSmallContent(*std::move(value), *row, nullptr);
+  }
+  auto copy = OpenPayload(options.file_system, PayloadPath(options.directory, row->file_number),
+                          superblock.store_uuid, domain, *row, nullptr);
+  if (absl::IsNotFound(copy.status())) return ObjectDamaged(row->ref, "its payload is gone");
+  return copy;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ReadOnlyEngine>> ReadOnlyEngine::Open(
+    const LocalEngineOptions& options) {
+  FileSystem& fs = *options.file_system;
+  TILEKV_ASSIGN_OR_RETURN(auto superblock, LoadSuperblock(fs, options.directory));
+  if (!superblock.has_value()) {
+    TILEKV_RETURN_IF_ERROR(CheckMayBecomeStore(fs, options.directory));
+    return MakeError(Reason::kNotFound,
+                     fmt::format("there is no store in '{}'", Printable(options.directory)));
+  }
+  TILEKV_RETURN_IF_ERROR(CheckLimit(*superblock, options.max_object_bytes));
+  TILEKV_ASSIGN_OR_RETURN(
+      auto index, ObjectIndex::OpenReader(options.directory + "/index", options.rocksdb_env));
+  return std::unique_ptr<ReadOnlyEngine>(new ReadOnlyEngine(
+      options, std::make_unique<Superblock>(*std::move(superblock)), std::move(index)));
+}
+
+ReadOnlyEngine::ReadOnlyEngine(const LocalEngineOptions& options,
+                               std::unique_ptr<Superblock> superblock,
+                               std::unique_ptr<ObjectIndex> index)
+    : options_(options), superblock_(std::move(superblock)), index_(std::move(index)) {}
+ReadOnlyEngine::~ReadOnlyEngine() = default;
+
+absl::Status ReadOnlyEngine::Refresh() { return index_->Refresh(); }
+uint64_t ReadOnlyEngine::max_object_bytes() const { return superblock_->max_object_bytes; }
+const std::string& ReadOnlyEngine::store_uuid() const { return superblock_->store_uuid; }
+
+absl::StatusOr<std::shared_ptr<ObjectReader>> ReadOnlyEngine::Open(Domain domain,
+                                                                   const ObjectId& id) {
+  auto copy = OpenAsSeen(options_, *superblock_, *index_, domain, id);
+  if (!IsMiss(copy.status())) return copy;
+  TILEKV_RETURN_IF_ERROR(Refresh());
+  return OpenAsSeen(options_, *superblock_, *index_, domain, id);
+}
+
+absl::StatusOr<std::optional<ObjectRow>> ReadOnlyEngine::Stat(Domain domain, const ObjectId& id) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, id));
+  if (row.has_value()) return row;
+  TILEKV_RETURN_IF_ERROR(Refresh());
+  return index_->Get(domain, id);
+}
+
+absl::Status ReadOnlyEngine::Scan(Domain domain, const std::optional<ObjectId>& after,
+                                  const std::function<bool(const ObjectRow&)>& visit) {
+  TILEKV_RETURN_IF_ERROR(Refresh());
+  return index_->Scan(domain, after, visit);
+}
+
+absl::StatusOr<StoreUsage> ReadOnlyEngine::Usage() {
+  TILEKV_RETURN_IF_ERROR(Refresh());
+  UsageCounter counter;
+  TILEKV_RETURN_IF_ERROR(index_->ScanAll([&](const ObjectRow& row) {
+    counter.Replace(std::nullopt, row);
+    return true;
+  }));
+  StoreUsage usage = counter.Get();
+  TILEKV_ASSIGN_OR_RETURN(DiskSpace space, options_.file_system->Space(options_.directory));
+  usage.disk_total_bytes = space.total_bytes;
+  usage.disk_available_bytes = space.available_bytes;
+  return usage;
+}
+
+absl::StatusOr<std::unique_ptr<ObjectWriter>> ReadOnlyEngine::NewWriter(const PutSpec&) {
+  return ReadOnly();
+}
+absl::StatusOr<std::vector<LinkResult>> ReadOnlyEngine::Link(Domain, std::span<const ObjectRef>,
+                                                             Revision) {
+  return ReadOnly();
+}
+absl::StatusOr<bool> ReadOnlyEngine::DeleteBelow(Domain, const ObjectId&, Revision) {
+  return ReadOnly();
+}
+absl::Status ReadOnlyEngine::MarkSuspect(Domain, const ObjectId&) { return ReadOnly(); }
+absl::StatusOr<bool> ReadOnlyEngine::Verify(Domain, const ObjectId&) { return ReadOnly(); }
+
+}  // namespace tilekv

@@ -1,0 +1,38 @@
+// DIR/SUPERBLOCK: what makes a directory a store (docs/formats.md, section 4).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "kvstore/base/file_system.h"
+#include "kvstore/base/random.h"
+
+namespace tilekv {
+
+struct Superblock {
+  std::string store_uuid;  // 32 hexadecimal digits
+  uint64_t max_object_bytes = 0;
+
+  friend bool operator==(const Superblock&, const Superblock&) = default;
+};
+
+std::string EncodeSuperblock(const Superblock& superblock);
+// STORE_MISMATCH for a later format or a hash that is not ours; DATA_LOSS where the text is
+// damaged.
+absl::StatusOr<Superblock> DecodeSuperblock(std::string_view text);
+
+// None where the directory is missing or holds no superblock.
+absl::StatusOr<std::optional<Superblock>> LoadSuperblock(FileSystem& fs,
+                                                         const std::string& directory);
+// STORE_MISMATCH unless the directory is missing or holds nothing but what a store begins with.
+absl::Status CheckMayBecomeStore(FileSystem& fs, const std::string& directory);
+// Writes one with a new uuid, durably.
+absl::StatusOr<Superblock> CreateSuperblock(FileSystem& fs, const std::string& directory,
+                                            uint64_t max_object_bytes, Random& random);
+// STORE_MISMATCH naming both where another limit is asked for than the store has.
+absl::Status CheckLimit(const Superblock& superblock, std::optional<uint64_t> asked_bytes);
+
+}  // namespace tilekv
