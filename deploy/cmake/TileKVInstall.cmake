@@ -3,7 +3,6 @@
 include(CMakePackageConfigHelpers)
 
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/TileKV)
-set(_include_dir ${CMAKE_INSTALL_INCLUDEDIR}/tilekv)
 
 # Libraries of the product: not those of the programs (the server, the command line), whose headers are private.
 add_library(tilekv_all INTERFACE)
@@ -31,9 +30,11 @@ foreach(_program tilekv tilekv-server)
   endif()
 endforeach()
 
-install(DIRECTORY kvstore tensor_chunking client DESTINATION ${_include_dir}
-        FILES_MATCHING PATTERN "*.h" PATTERN "client/cli" EXCLUDE PATTERN "testing" EXCLUDE)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/tilekv DESTINATION ${_include_dir} FILES_MATCHING PATTERN "*.pb.h")
+install(CODE "
+  set(TILEKV_SOURCE_DIR \"${PROJECT_SOURCE_DIR}\")
+  set(TILEKV_PROTO_DIR \"${PROJECT_BINARY_DIR}/proto\")
+  set(TILEKV_INCLUDE_DIR \"${CMAKE_INSTALL_INCLUDEDIR}/tilekv\")")
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake)
 
 install(EXPORT TileKVTargets NAMESPACE TileKV:: DESTINATION ${_package_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/TileKVConfig.cmake.in TileKVConfig.cmake
