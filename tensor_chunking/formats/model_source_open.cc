@@ -222,7 +222,7 @@ class ModelSourceOpener {
         order.push_back({f, npy ? 0 : source_.tables_[f].safetensors.by_name[i]});
       }
       // Each file's tables are only walked by row from here on.
-      source_.tables_[f].safetensors.by_name = {};
+      source_.tables_[f].safetensors.by_name = std::vector<uint32_t>();
     }
     if (source_.files_.size() > 1) {
       std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
@@ -342,7 +342,7 @@ class ModelSourceOpener {
     // A model without metadata does not tell an empty `__metadata__` from none.
     if (header.metadata.has_value() && header.metadata->empty()) return;
     std::string_view json = std::string_view(file.header).substr(kSafetensorsLengthBytes);
-    if (IsReferenceForm(json, header)) file.header = {};
+    if (IsReferenceForm(json, header)) file.header = std::string();
   }
 
   std::string path_;

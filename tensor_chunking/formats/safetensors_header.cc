@@ -274,8 +274,8 @@ absl::Status CheckNames(const SafetensorsHeader& header) {
   return absl::OkStatus();
 }
 
-// The ranges fill [0, data_bytes).
-absl::Status CheckRanges(const TensorTable& tensors, uint64_t data_bytes) {
+// The ranges follow one another from 0 on; where they end.
+absl::StatusOr<uint64_t> CheckRanges(const TensorTable& tensors) {
   uint64_t at = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     TensorInfo tensor = tensors[i];
@@ -298,27 +298,32 @@ absl::Status CheckRanges(const TensorTable& tensors, uint64_t data_bytes) {
                    Printable(before.name), before.begin, before.end, Printable(tensor.name),
                    tensor.begin, tensor.end);
   }
-  if (at > data_bytes) {
+  return at;
+}
+
+absl::Status CheckEnd(uint64_t end, uint64_t data_bytes) {
+  if (end > data_bytes) {
     return Invalid("the file is cut short: {} bytes of data are missing of {}",
-                   FormatCount(at - data_bytes), FormatCount(at));
+                   FormatCount(end - data_bytes), FormatCount(end));
   }
-  if (at < data_bytes) {
+  if (end < data_bytes) {
     return Invalid("{} bytes at the end of the file belong to no tensor",
-                   FormatCount(data_bytes - at));
+                   FormatCount(data_bytes - end));
   }
   return absl::OkStatus();
 }
 
-absl::Status ParseInto(std::string_view json, uint64_t file_size, SafetensorsHeader& header) {
+absl::Status ParseInto(std::string_view json, std::optional<uint64_t> file_size,
+                       SafetensorsHeader& header) {
   if (json.empty() || json.front() != '{') {
     return Invalid("the header does not begin with '{{', but with '{}'",
                    Printable(json.substr(0, kSafetensorsLengthBytes)));
   }
   header.header_bytes = json.size();
   header.data_start = kSafetensorsLengthBytes + json.size();
-  if (header.data_start > file_size) {
+  if (file_size.has_value() && header.data_start > *file_size) {
     return Invalid("the header of {} bytes does not fit into the file's {}",
-                   FormatCount(json.size()), FormatCount(file_size));
+                   FormatCount(json.size()), FormatCount(*file_size));
   }
   // Rows in one piece: growing a vector would hold the old one beside the new.
   uint64_t braces = static_cast<uint64_t>(std::count(json.begin(), json.end(), '{'));
@@ -330,7 +335,17 @@ absl::Status ParseInto(std::string_view json, uint64_t file_size, SafetensorsHea
   header.tensors.SortByRange();
   header.by_name = header.tensors.IndexByName();
   TILEKV_RETURN_IF_ERROR(CheckNames(header));
-  return CheckRanges(header.tensors, file_size - header.data_start);
+  TILEKV_ASSIGN_OR_RETURN(uint64_t end, CheckRanges(header.tensors));
+  return file_size.has_value() ? CheckEnd(end, *file_size - header.data_start) : absl::OkStatus();
+}
+
+absl::StatusOr<SafetensorsHeader> ParseHeader(std::string_view json,
+                                              std::optional<uint64_t> file_size,
+                                              std::string_view file) {
+  SafetensorsHeader header;
+  absl::Status status = ParseInto(json, file_size, header);
+  if (!status.ok()) return WithContext(status, fmt::format("'{}'", Printable(file)));
+  return header;
 }
 
 }  // namespace
@@ -361,10 +376,12 @@ absl::StatusOr<uint64_t> SafetensorsHeaderLength(Bytes start, uint64_t file_size
 
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, uint64_t file_size,
                                                          std::string_view file) {
-  SafetensorsHeader header;
-  absl::Status status = ParseInto(json, file_size, header);
-  if (!status.ok()) return WithContext(status, fmt::format("'{}'", Printable(file)));
-  return header;
+  return ParseHeader(json, file_size, file);
+}
+
+absl::StatusOr<SafetensorsHeader> ParseKeptSafetensorsHeader(std::string_view json,
+                                                             std::string_view file) {
+  return ParseHeader(json, std::nullopt, file);
 }
 
 }  // namespace tilekv

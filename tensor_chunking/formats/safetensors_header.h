@@ -61,6 +61,10 @@ absl::StatusOr<uint64_t> SafetensorsHeaderLength(Bytes start, uint64_t file_size
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, uint64_t file_size,
                                                          std::string_view file);
 
+// The same for a header without its file, whose size is then what the tensors say.
+absl::StatusOr<SafetensorsHeader> ParseKeptSafetensorsHeader(std::string_view json,
+                                                             std::string_view file);
+
 // A file to be written in the reference writer's form.
 struct SafetensorsLayout {
   struct Slot {
