@@ -1,0 +1,29 @@
+#include "server/memory_plan.h"
+
+#include <algorithm>
+
+#include "kvstore/base/defaults.h"
+
+namespace tilekv {
+namespace {
+
+// Memtables and cache of the index's and the catalog's RocksDB.
+constexpr uint64_t kDatabaseBytes = 32 * kMiB;
+// A stalled stream keeps its lookahead, a message and what surrounds it.
+constexpr uint64_t kBytesPerStream = 2 * kTransferChunkBytes;
+constexpr uint64_t kLeastStreams = 8;
+
+}  // namespace
+
+MemoryPlan PlanMemory(uint64_t memory_bytes) {
+  uint64_t rest = memory_bytes > 2 * kDatabaseBytes ? memory_bytes - kDatabaseBytes
+                                                    : memory_bytes - memory_bytes / 2;
+  MemoryPlan plan;
+  plan.client_stream_bytes = rest / 8 * 2;
+  plan.client_read_bytes = rest / 8 * 2;
+  plan.max_streams = std::max(kLeastStreams, rest / 8 * 4 / kBytesPerStream);
+  plan.pool_idle_bytes = std::min(plan.client_stream_bytes, 64 * kMiB);
+  return plan;
+}
+
+}  // namespace tilekv

@@ -1,0 +1,20 @@
+// How a node divides what --memory gives it. Classes are apart, so that work of one never waits for
+// memory that another holds.
+#pragma once
+
+#include <cstdint>
+
+namespace tilekv {
+
+struct MemoryPlan {
+  uint64_t client_stream_bytes = 0;  // chunks of puts that were received and not yet written
+  uint64_t client_read_bytes = 0;    // chunks of reads that were read and not yet sent
+  uint64_t max_streams = 0;          // bulk calls at once: each may keep lookahead in gRPC
+  uint64_t pool_idle_bytes = 0;      // buffers kept for reuse; they are counted above while in use
+};
+
+// `memory_bytes` is at least kLeastMemoryBytes. What the index and the catalog take is set aside
+// first.
+MemoryPlan PlanMemory(uint64_t memory_bytes);
+
+}  // namespace tilekv

@@ -1,0 +1,150 @@
+#include "server/server_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <utility>
+
+namespace tilekv {
+namespace {
+
+// From 100 microseconds to a minute, three steps to each power of ten.
+const prometheus::Histogram::BucketBoundaries kSeconds = {
+    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
+    0.1,    0.2,    0.5,    1,     2,     5,     10,   20,   60};
+
+double Seconds(int64_t micros) { return static_cast<double>(micros) / 1e6; }
+
+}  // namespace
+
+// The registry, with gauges brought up to date whenever it is asked.
+class ServerMetrics::Scrape : public prometheus::Collectable {
+ public:
+  explicit Scrape(std::shared_ptr<prometheus::Registry> registry)
+      : registry_(std::move(registry)),
+        budget_used_(Gauges("tilekv_budget_used_bytes", "Memory that streams of a class hold")),
+        budget_total_(Gauges("tilekv_budget_total_bytes", "Memory that a class may hold")),
+        objects_(Gauges("tilekv_objects", "Objects in the store").Add({})),
+        content_bytes_(Gauges("tilekv_content_bytes", "Content of all objects").Add({})),
+        stored_bytes_(Gauges("tilekv_stored_bytes", "Objects as coded on disk").Add({})),
+        quarantined_(Gauges("tilekv_quarantined_objects", "Objects that failed a check").Add({})),
+        disk_total_(Gauges("tilekv_disk_total_bytes", "Size of the data disk").Add({})),
+        disk_available_(Gauges("tilekv_disk_available_bytes", "Room on the data disk").Add({})) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    MutexLock lock(mutex_);
+    for (const auto& [name, budget] : budgets_) {
+      budget_used_.Add({{"class", name}}).Set(static_cast<double>(budget->used_bytes()));
+      budget_total_.Add({{"class", name}}).Set(static_cast<double>(budget->total_bytes()));
+    }
+    if (usage_) SetUsage(usage_());
+    return registry_->Collect();
+  }
+
+  void Watch(std::string_view name, ByteBudget* budget) {
+    MutexLock lock(mutex_);
+    budgets_.emplace_back(name, budget);
+  }
+  void Watch(std::function<absl::StatusOr<StoreUsage>()> usage) {
+    MutexLock lock(mutex_);
+    usage_ = std::move(usage);
+  }
+
+ private:
+  prometheus::Family<prometheus::Gauge>& Gauges(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(*registry_);
+  }
+  void SetUsage(const absl::StatusOr<StoreUsage>& usage) const {
+    if (!usage.ok()) return;  // the figures of the scrape before stay
+    objects_.Set(static_cast<double>(usage->objects));
+    content_bytes_.Set(static_cast<double>(usage->content_bytes));
+    stored_bytes_.Set(static_cast<double>(usage->stored_bytes));
+    quarantined_.Set(static_cast<double>(usage->quarantined_objects));
+    disk_total_.Set(static_cast<double>(usage->disk_total_bytes));
+    disk_available_.Set(static_cast<double>(usage->disk_available_bytes));
+  }
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  prometheus::Family<prometheus::Gauge>& budget_used_;
+  prometheus::Family<prometheus::Gauge>& budget_total_;
+  prometheus::Gauge& objects_;
+  prometheus::Gauge& content_bytes_;
+  prometheus::Gauge& stored_bytes_;
+  prometheus::Gauge& quarantined_;
+  prometheus::Gauge& disk_total_;
+  prometheus::Gauge& disk_available_;
+  mutable Mutex mutex_;
+  std::vector<std::pair<std::string, ByteBudget*>> budgets_ ABSL_GUARDED_BY(mutex_);
+  std::function<absl::StatusOr<StoreUsage>()> usage_ ABSL_GUARDED_BY(mutex_);
+};
+
+ServerMetrics::ServerMetrics()
+    : registry_(std::make_shared<prometheus::Registry>()),
+      scrape_(std::make_shared<Scrape>(registry_)),
+      call_seconds_(prometheus::BuildHistogram()
+                        .Name("tilekv_call_seconds")
+                        .Help("Time from a call's start to its end, by call")
+                        .Register(*registry_)),
+      calls_(prometheus::BuildCounter()
+                 .Name("tilekv_calls_total")
+                 .Help("Calls that ended, by call and gRPC code")
+                 .Register(*registry_)),
+      budget_wait_seconds_(prometheus::BuildHistogram()
+                               .Name("tilekv_budget_wait_seconds")
+                               .Help("Time that streams waited for memory, by class")
+                               .Register(*registry_)),
+      received_bytes_(prometheus::BuildCounter()
+                          .Name("tilekv_received_bytes_total")
+                          .Help("Bulk data from clients")
+                          .Register(*registry_)
+                          .Add({})),
+      sent_bytes_(prometheus::BuildCounter()
+                      .Name("tilekv_sent_bytes_total")
+                      .Help("Bulk data to clients")
+                      .Register(*registry_)
+                      .Add({})) {}
+
+ServerMetrics::~ServerMetrics() = default;
+
+ServerMetrics::CallMetrics& ServerMetrics::ForCall(std::string_view call) {
+  auto found = by_call_.find(call);
+  if (found != by_call_.end()) return found->second;
+  CallMetrics metrics;
+  metrics.seconds = &call_seconds_.Add({{"call", std::string(call)}}, kSeconds);
+  return by_call_.emplace(std::string(call), std::move(metrics)).first->second;
+}
+
+void ServerMetrics::CallEnded(std::string_view call, absl::StatusCode code, int64_t micros) {
+  MutexLock lock(mutex_);
+  CallMetrics& metrics = ForCall(call);
+  metrics.seconds->Observe(Seconds(micros));
+  prometheus::Counter*& ended = metrics.ended[code];
+  if (ended == nullptr) {
+    ended = &calls_.Add({{"call", std::string(call)}, {"code", absl::StatusCodeToString(code)}});
+  }
+  ended->Increment();
+}
+
+void ServerMetrics::ReceivedBytes(uint64_t bytes) {
+  received_bytes_.Increment(static_cast<double>(bytes));
+}
+
+void ServerMetrics::SentBytes(uint64_t bytes) { sent_bytes_.Increment(static_cast<double>(bytes)); }
+
+void ServerMetrics::BudgetWaited(std::string_view budget, int64_t micros) {
+  budget_wait_seconds_.Add({{"class", std::string(budget)}}, kSeconds).Observe(Seconds(micros));
+}
+
+void ServerMetrics::WatchBudget(std::string_view name, ByteBudget* budget) {
+  scrape_->Watch(name, budget);
+}
+
+void ServerMetrics::WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage) {
+  scrape_->Watch(std::move(usage));
+}
+
+std::shared_ptr<prometheus::Collectable> ServerMetrics::collectable() const { return scrape_; }
+
+}  // namespace tilekv

@@ -1,0 +1,69 @@
+// What a node counts about itself, for /metrics. Meanings: the help texts of server_metrics.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kvstore/base/byte_budget.h"
+#include "kvstore/base/mutex.h"
+#include "kvstore/object/object_store.h"
+
+namespace prometheus {
+class Collectable;
+class Counter;
+class Gauge;
+class Histogram;
+class Registry;
+template <typename T>
+class Family;
+}  // namespace prometheus
+
+namespace tilekv {
+
+// Thread-safe.
+class ServerMetrics {
+ public:
+  ServerMetrics();
+  ~ServerMetrics();
+
+  // One call of this name ended. `code` is absl's, and gRPC's.
+  void CallEnded(std::string_view call, absl::StatusCode code, int64_t micros);
+  void ReceivedBytes(uint64_t bytes);  // of bulk data, from clients
+  void SentBytes(uint64_t bytes);      // of bulk data, to clients
+  // How long a stream of this class waited for its memory.
+  void BudgetWaited(std::string_view budget, int64_t micros);
+
+  // Asked for at each scrape. Budgets and the function outlive this object.
+  void WatchBudget(std::string_view name, ByteBudget* budget);
+  void WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage);
+
+  // What is given to a scraper.
+  std::shared_ptr<prometheus::Collectable> collectable() const;
+
+ private:
+  class Scrape;
+  struct CallMetrics {
+    prometheus::Histogram* seconds = nullptr;
+    std::map<absl::StatusCode, prometheus::Counter*> ended;
+  };
+  CallMetrics& ForCall(std::string_view call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const std::shared_ptr<Scrape> scrape_;
+  prometheus::Family<prometheus::Histogram>& call_seconds_;
+  prometheus::Family<prometheus::Counter>& calls_;
+  prometheus::Family<prometheus::Histogram>& budget_wait_seconds_;
+  prometheus::Counter& received_bytes_;
+  prometheus::Counter& sent_bytes_;
+
+  Mutex mutex_;
+  std::map<std::string, CallMetrics, std::less<>> by_call_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tilekv
