@@ -47,7 +47,8 @@ missing() {
   done
 }
 
-mapfile -t lacking < <(missing "${wanted[@]}")
+missing_lines=$(missing "${wanted[@]}")
+read -r -d '' -a lacking <<<"$missing_lines" || true # words; read ends with 1 at the end of its input
 # BLAKE3: the library where the release has one, else the C sources that Debian 12 packs for Rust.
 if [[ -n $(missing libblake3-dev) && -n $(missing librust-blake3-dev) ]]; then
   lacking+=(librust-blake3-dev)
