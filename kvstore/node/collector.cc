@@ -1,0 +1,273 @@
+#include "kvstore/node/collector.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/crash_point.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/keys.h"
+#include "kvstore/node/tree_walk.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+constexpr int64_t kMicrosPerSecond = 1'000'000;
+constexpr int kMaxRestarts = 3;
+constexpr size_t kSweepBatch = 1'024;
+
+struct LivePrefix {
+  uint64_t prefix = 0;
+  uint64_t length = 0;
+  friend auto operator<=>(const LivePrefix&, const LivePrefix&) = default;
+};
+
+// Versions deleted up to then are purged.
+int64_t GraceOverMicros(NodeContext& node) {
+  return node.clock.WallMicros() - kDeleteGrace_s * kMicrosPerSecond;
+}
+
+}  // namespace
+
+struct Collector::Round {
+  std::string value;  // random: tells this round from every other
+  Revision record_mod;
+  Revision fence;
+  std::vector<LivePrefix> live;  // sorted when found
+  // Of a dry run: versions deleted up to then would have been purged; 0: none.
+  int64_t would_purge_micros = 0;
+  std::optional<TreeWalk> walk;  // over all records: a shared tree is read once
+};
+
+absl::Status Collector::Start() {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(kRoundKey));
+  v1::RoundRecord record;
+  if (entry && record.ParseFromString(entry->value)) sessions_.RaiseFence({record.fence()});
+  return absl::OkStatus();
+}
+
+absl::Status Collector::Purge(v1::CollectResponse& response, bool dry_run) {
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node_.catalog.Snapshot());
+  int64_t over = GraceOverMicros(node_);
+  TILEKV_RETURN_IF_ERROR(VisitVersions(*snapshot, [&](const VersionEntry& version) -> absl::Status {
+    int64_t deleted = version.record.deleted_micros();
+    if (deleted == 0 || deleted > over) return absl::OkStatus();
+    bool purged = dry_run;
+    if (!dry_run) {
+      TILEKV_ASSIGN_OR_RETURN(
+          purged, models_.Purge(version.ns, version.name, version.record.number(), version.mod));
+    }
+    if (purged) response.set_purged_versions(response.purged_versions() + 1);
+    return absl::OkStatus();
+  }));
+  return dry_run ? absl::OkStatus() : PurgeCommitRecords(*snapshot);
+}
+
+absl::Status Collector::PurgeCommitRecords(CatalogSnapshot& snapshot) {
+  int64_t over = node_.clock.WallMicros() - kCommitRecord_s * kMicrosPerSecond;
+  KeyRange range = CommitRange();
+  return VisitEntries(
+      snapshot, range.start, range.end, [&](const CatalogEntry& entry) -> absl::Status {
+        v1::CommitRecord record;
+        if (!record.ParseFromString(entry.value) || record.created_micros() > over) {
+          return absl::OkStatus();
+        }
+        return node_
+            .Txn({.compares = {Compare::Mod(entry.key, entry.mod_revision)},
+                  .writes = {CatalogWrite::Delete(entry.key)}})
+            .status();
+      });
+}
+
+absl::Status Collector::BeginRound(Round& round) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(kRoundKey));
+  v1::RoundRecord record;
+  if (entry && !record.ParseFromString(entry->value)) record.Clear();
+  round.value = node_.random.Bytes(16);
+  record.set_value(round.value);
+  record.set_started_micros(node_.clock.WallMicros());
+  TILEKV_ASSIGN_OR_RETURN(
+      TxnResult result,
+      node_.Txn({.compares = {Compare::Mod(kRoundKey, entry ? entry->mod_revision : Revision{})},
+                 .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}}));
+  if (!result.applied) {
+    return MakeError(Reason::kOverloaded, "another collector began a round at the same time");
+  }
+  round.record_mod = result.revision;
+  return absl::OkStatus();
+}
+
+absl::Status Collector::FindFence(Round& round, CatalogSnapshot& snapshot,
+                                  v1::CollectResponse& response) {
+  round.fence = snapshot.revision().Next();
+  KeyRange range = SessionRange();
+  TILEKV_RETURN_IF_ERROR(
+      VisitEntries(snapshot, range.start, range.end, [&](const CatalogEntry& entry) {
+        round.fence = std::min(round.fence, entry.create_revision);
+        v1::SessionRecord record;
+        if (record.ParseFromString(entry.value)) response.add_sessions(record.holder());
+        return absl::OkStatus();
+      }));
+  response.set_fence(round.fence.value);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Collector::AddReachable(Round& round, const v1::ObjectRef& ref,
+                                             const std::string& catalog_key, Revision mod,
+                                             const std::string& whose, const CallContext& context) {
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef root, ObjectRefFromWire(ref));
+  TreeVisitor visitor;
+  visitor.visit = [&round](const ObjectRef& met) {
+    round.live.push_back({met.id.Prefix64(), met.length});
+    return true;
+  };
+  std::string unreadable;
+  visitor.unreadable = [&](const ObjectRef& met, const absl::Status& status) {
+    unreadable = fmt::format("tree {} of {}", met.id.Hex(), whose);
+    return status;
+  };
+  absl::Status walked = round.walk->Walk(root, visitor, context);
+  if (walked.ok()) return true;
+  if (unreadable.empty()) return walked;
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> now, node_.catalog.Get(catalog_key));
+  if (!now || now->mod_revision != mod) return false;
+  return WithContext(walked, fmt::format("the round ends, nothing was deleted: {}", unreadable));
+}
+
+absl::StatusOr<bool> Collector::FindLive(Round& round, CatalogSnapshot& snapshot,
+                                         const CallContext& context) {
+  round.live.clear();
+  round.walk.emplace(node_);
+  bool whole = true;
+  auto add = [&](const v1::ObjectRef& ref, const std::string& key, Revision mod,
+                 const std::string& whose) -> absl::Status {
+    if (!whole) return absl::OkStatus();
+    TILEKV_ASSIGN_OR_RETURN(whole, AddReachable(round, ref, key, mod, whose, context));
+    return absl::OkStatus();
+  };
+  TILEKV_RETURN_IF_ERROR(VisitVersions(snapshot, [&](const VersionEntry& version) {
+    int64_t deleted = version.record.deleted_micros();
+    if (deleted != 0 && deleted <= round.would_purge_micros) return absl::OkStatus();
+    return add(version.record.commit(),
+               VersionKey(version.ns, version.name, version.record.number()), version.mod,
+               WhoseText(version));
+  }));
+  TILEKV_RETURN_IF_ERROR(VisitValueObjects(snapshot, [&](const ValueEntry& value) {
+    return add(value.record.object(), ValueKey(value.key), value.mod, WhoseText(value));
+  }));
+  if (!whole) return false;
+  std::sort(round.live.begin(), round.live.end());
+  round.live.erase(std::unique(round.live.begin(), round.live.end()), round.live.end());
+  round.live.shrink_to_fit();
+  return true;
+}
+
+absl::Status Collector::StoreFence(Round& round) {
+  v1::RoundRecord record;
+  record.set_value(round.value);
+  record.set_started_micros(node_.clock.WallMicros());
+  record.set_fence(round.fence.value);
+  TILEKV_ASSIGN_OR_RETURN(
+      TxnResult result,
+      node_.Txn({.compares = {Compare::Mod(kRoundKey, round.record_mod)},
+                 .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}}));
+  if (!result.applied) return MakeError(Reason::kOverloaded, "another round has begun");
+  round.record_mod = result.revision;
+  sessions_.RaiseFence(round.fence);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Collector::IsCurrent(const Round& round) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(kRoundKey));
+  return entry && entry->mod_revision == round.record_mod;
+}
+
+absl::Status Collector::DeleteBatch(const Round& round, const std::vector<ObjectRow>& batch,
+                                    v1::CollectResponse& response) {
+  TILEKV_ASSIGN_OR_RETURN(bool current, IsCurrent(round));
+  if (!current) return MakeError(Reason::kOverloaded, "another round has begun");
+  for (const ObjectRow& row : batch) {
+    TILEKV_CRASH_POINT("collector:before-delete");
+    TILEKV_ASSIGN_OR_RETURN(bool deleted,
+                            node_.objects.DeleteBelow(node_.domain, row.ref.id, round.fence));
+    if (!deleted) {
+      response.set_kept_by_sessions(response.kept_by_sessions() + 1);
+      continue;
+    }
+    response.set_deleted_objects(response.deleted_objects() + 1);
+    response.set_deleted_bytes(response.deleted_bytes() + row.ref.length);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collector::Sweep(const Round& round, bool dry_run, v1::CollectResponse& response,
+                              const CallContext& context) {
+  std::optional<ObjectId> after;
+  bool more = true;
+  while (more) {
+    TILEKV_RETURN_IF_ERROR(context.Check());
+    more = false;
+    std::vector<ObjectRow> batch;
+    TILEKV_RETURN_IF_ERROR(node_.objects.Scan(node_.domain, after, [&](const ObjectRow& row) {
+      if (batch.size() == kSweepBatch) {
+        more = true;
+        return false;
+      }
+      after = row.ref.id;
+      auto at = std::lower_bound(round.live.begin(), round.live.end(),
+                                 LivePrefix{row.ref.id.Prefix64(), 0});
+      if (at != round.live.end() && at->prefix == row.ref.id.Prefix64()) return true;
+      if (row.touched_rev >= round.fence) {
+        response.set_kept_by_sessions(response.kept_by_sessions() + 1);
+      } else {
+        batch.push_back(row);
+      }
+      return true;
+    }));
+    if (!dry_run) {
+      TILEKV_RETURN_IF_ERROR(DeleteBatch(round, batch, response));
+      continue;
+    }
+    for (const ObjectRow& row : batch) {
+      response.set_deleted_objects(response.deleted_objects() + 1);
+      response.set_deleted_bytes(response.deleted_bytes() + row.ref.length);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::CollectResponse> Collector::Collect(bool dry_run, const CallContext& context) {
+  MutexLock lock(one_round_);
+  for (int restarts = 0; restarts < kMaxRestarts; ++restarts) {
+    v1::CollectResponse response;
+    Round round;
+    TILEKV_RETURN_IF_ERROR(Purge(response, dry_run));
+    if (dry_run) {
+      round.would_purge_micros = GraceOverMicros(node_);
+    } else {
+      rolling_.Replace();
+      TILEKV_RETURN_IF_ERROR(BeginRound(round));
+    }
+    TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node_.catalog.Snapshot());
+    TILEKV_RETURN_IF_ERROR(FindFence(round, *snapshot, response));
+    TILEKV_ASSIGN_OR_RETURN(bool whole, FindLive(round, *snapshot, context));
+    snapshot.reset();
+    if (!whole) continue;
+    response.set_live_objects(round.live.size());
+    uint64_t live_bytes = 0;
+    for (const LivePrefix& live : round.live) live_bytes += live.length;
+    response.set_live_bytes(live_bytes);
+    if (!dry_run) TILEKV_RETURN_IF_ERROR(StoreFence(round));
+    TILEKV_RETURN_IF_ERROR(Sweep(round, dry_run, response, context));
+    if (!dry_run) TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
+    return response;
+  }
+  return MakeError(
+      Reason::kOverloaded,
+      fmt::format("names changed under the round {} times in a row; try again", kMaxRestarts));
+}
+
+}  // namespace tilekv

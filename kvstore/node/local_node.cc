@@ -1,0 +1,241 @@
+#include "kvstore/node/local_node.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+#include "kvstore/node/fsck.h"
+#include "kvstore/node/usage.h"
+#include "kvstore/object/object_read.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+constexpr uint32_t kStoreFormatVersion = 1;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalNode>> LocalNode::Create(ObjectStore& objects, Catalog& catalog,
+                                                             const NodeOptions& options) {
+  auto node = std::unique_ptr<LocalNode>(new LocalNode(objects, catalog, options));
+  TILEKV_RETURN_IF_ERROR(node->node_.Start());
+  TILEKV_RETURN_IF_ERROR(node->collector_.Start());
+  return node;
+}
+
+LocalNode::LocalNode(ObjectStore& objects, Catalog& catalog, const NodeOptions& options)
+    : node_(objects, catalog, options),
+      sessions_(node_),
+      rolling_(node_, sessions_),
+      values_(node_, sessions_, rolling_),
+      models_(node_),
+      committer_(node_, sessions_, rolling_),
+      collector_(node_, sessions_, rolling_, models_) {}
+
+absl::Status LocalNode::CheckDomain(Domain domain) const {
+  if (domain == node_.domain) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("domain {} is not one of this store's", domain));
+}
+
+absl::StatusOr<v1::InfoResponse> LocalNode::Info(const v1::InfoRequest&, const CallContext&) {
+  TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, node_.objects.Usage());
+  TILEKV_ASSIGN_OR_RETURN(Revision revision, node_.catalog.CurrentRevision());
+  v1::InfoResponse info;
+  info.set_version(TILEKV_VERSION);
+  info.set_max_object_bytes(node_.objects.max_object_bytes());
+  info.set_store_uuid(node_.objects.store_uuid());
+  info.set_format_version(kStoreFormatVersion);
+  info.set_objects(usage.objects);
+  info.set_content_bytes(usage.content_bytes);
+  info.set_stored_bytes(usage.stored_bytes);
+  info.set_disk_total_bytes(usage.disk_total_bytes);
+  info.set_disk_available_bytes(usage.disk_available_bytes);
+  info.set_quarantined_objects(usage.quarantined_objects);
+  info.set_revision(revision.value);
+  info.set_line_id(node_.line_id());
+  info.set_kind(node_.kind);
+  return info;
+}
+
+absl::StatusOr<v1::LinkResponse> LocalNode::Link(const v1::LinkRequest& request,
+                                                 const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  TILEKV_RETURN_IF_ERROR(CheckDomain(request.domain()));
+  if (request.refs_size() > static_cast<int>(kMaxBatchOperations)) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("{} objects in one link; at most {}", request.refs_size(),
+                                 kMaxBatchOperations));
+  }
+  Revision session_rev{request.session_rev()};
+  TILEKV_RETURN_IF_ERROR(sessions_.Use(session_rev));
+  std::vector<ObjectRef> refs;
+  for (const v1::ObjectRef& message : request.refs()) {
+    TILEKV_ASSIGN_OR_RETURN(refs.emplace_back(), ObjectRefFromWire(message));
+  }
+  TILEKV_ASSIGN_OR_RETURN(std::vector<LinkResult> results,
+                          node_.objects.Link(node_.domain, refs, session_rev));
+  v1::LinkResponse response;
+  for (const LinkResult& result : results) response.add_present(result.present);
+  return response;
+}
+
+absl::StatusOr<v1::BeginSessionResponse> LocalNode::BeginSession(
+    const v1::BeginSessionRequest& request, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  TILEKV_ASSIGN_OR_RETURN(SessionHandle handle,
+                          sessions_.Begin(request.holder(), request.lease_s()));
+  v1::BeginSessionResponse response;
+  response.set_token(handle.token);
+  response.set_session_rev(handle.revision.value);
+  return response;
+}
+
+absl::StatusOr<v1::EndSessionResponse> LocalNode::EndSession(const v1::EndSessionRequest& request,
+                                                             const CallContext&) {
+  TILEKV_RETURN_IF_ERROR(sessions_.End(request.token()));
+  return v1::EndSessionResponse();
+}
+
+absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> LocalNode::KeepSession(
+    const std::string& token) {
+  return sessions_.Keep(token);
+}
+
+absl::StatusOr<v1::CommitResponse> LocalNode::Commit(const v1::CommitRequest& request,
+                                                     const CallContext& context) {
+  return committer_.Commit(request, context);
+}
+
+absl::StatusOr<v1::CommitResponse> LocalNode::CopyVersion(const v1::CopyVersionRequest& request,
+                                                          const CallContext& context) {
+  return committer_.Copy(request, context);
+}
+
+absl::StatusOr<std::unique_ptr<ObjectWriter>> LocalNode::NewObjectWriter(
+    const v1::PutObjectHeader& header) {
+  TILEKV_RETURN_IF_ERROR(CheckDomain(header.domain()));
+  PutSpec spec;
+  spec.domain = node_.domain;
+  TILEKV_ASSIGN_OR_RETURN(spec.expected, ObjectRefFromWire(header.ref()));
+  spec.level = spec.expected->level;
+  TILEKV_ASSIGN_OR_RETURN(spec.encoding, EncodingFromWire(header.encoding()));
+  spec.touched_rev = {header.session_rev()};
+  TILEKV_RETURN_IF_ERROR(sessions_.Use(spec.touched_rev));
+  return node_.objects.NewWriter(spec);
+}
+
+absl::StatusOr<bool> LocalNode::PutObject(const ObjectPut& put, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  TILEKV_RETURN_IF_ERROR(CheckDomain(put.domain));
+  TILEKV_RETURN_IF_ERROR(sessions_.Use(put.session_rev));
+  PutSpec spec;
+  spec.domain = node_.domain;
+  spec.level = put.ref.level;
+  spec.expected = put.ref;
+  spec.touched_rev = put.session_rev;
+  CodedContent coded;
+  if (put.encoding.kind != EncodingKind::kNone && !put.content.empty() &&
+      put.content.size() <= node_.objects.max_object_bytes()) {
+    TILEKV_ASSIGN_OR_RETURN(coded, EncodeContent(put.encoding, put.content));
+  }
+  bool is_coded = coded.encoding.kind != EncodingKind::kNone;
+  spec.encoding = coded.encoding;
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ObjectWriter> writer, node_.objects.NewWriter(spec));
+  if (is_coded) {
+    TILEKV_RETURN_IF_ERROR(writer->Append(AsBytes(coded.stored), coded.table));
+  } else {
+    TILEKV_RETURN_IF_ERROR(writer->Append(put.content));
+  }
+  TILEKV_ASSIGN_OR_RETURN(PutOutcome outcome, writer->Finish());
+  return outcome.stored;
+}
+
+absl::Status LocalNode::ReadOne(const ObjectRead& read, ReadStats* stats) {
+  TILEKV_ASSIGN_OR_RETURN(std::shared_ptr<ObjectReader> reader,
+                          node_.objects.Open(node_.domain, read.ref.id));
+  if (reader->row().ref != read.ref) {
+    return MakeError(Reason::kNotFound,
+                     fmt::format("object {} is here, but not with level {} and {} bytes",
+                                 read.ref.id.Hex(), read.ref.level, read.ref.length));
+  }
+  TILEKV_RETURN_IF_ERROR(ReadContent(*reader, read.offset, read.out, *node_.pool));
+  if (stats == nullptr) return absl::OkStatus();
+  TILEKV_ASSIGN_OR_RETURN(CoveringRange covering, CoverRange(reader->row(), reader->block_table(),
+                                                             read.offset, read.out.size()));
+  stats->asked_bytes += read.out.size();
+  stats->received_bytes += covering.stored_length;
+  return absl::OkStatus();
+}
+
+absl::Status LocalNode::ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats,
+                                    const CallContext& context) {
+  for (const ObjectRead& read : reads) {
+    TILEKV_RETURN_IF_ERROR(context.Check());
+    TILEKV_RETURN_IF_ERROR(ReadOne(read, stats));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ValueWriter>> LocalNode::BeginPutValue(
+    const v1::PutValueHeader& header) {
+  return ValueWriter::Begin(node_, sessions_, rolling_, header);
+}
+
+absl::StatusOr<v1::PutValueOutcome> LocalNode::PutValue(const v1::PutValueHeader& header,
+                                                        ByteSource* source,
+                                                        const CompareFixed& fixed,
+                                                        const CallContext& context) {
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ValueWriter> writer, BeginPutValue(header));
+  if (fixed != nullptr) fixed(writer->compare());
+  if (!header.has_root()) {
+    Buffer buffer = node_.pool->Get(kTransferChunkBytes);
+    while (true) {
+      TILEKV_RETURN_IF_ERROR(context.Check());
+      TILEKV_ASSIGN_OR_RETURN(uint64_t read, source->Read(buffer.span()));
+      if (read == 0) break;
+      TILEKV_RETURN_IF_ERROR(writer->Append(buffer.span().first(read)));
+    }
+  }
+  return writer->Finish(context);
+}
+
+absl::StatusOr<v1::BatchPutResponse> LocalNode::BatchPut(const v1::BatchPutRequest& request,
+                                                         const ComparesFixed& fixed,
+                                                         const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  return values_.BatchPut(request, fixed);
+}
+
+absl::StatusOr<v1::GetValueResponse> LocalNode::GetValue(const v1::GetValueRequest& request,
+                                                         const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  return values_.Get(request.key(), request.with_content());
+}
+
+#define TILEKV_FORWARD(Name, call)                                                     \
+  absl::StatusOr<v1::Name##Response> LocalNode::Name(const v1::Name##Request& request, \
+                                                     const CallContext& context) {     \
+    TILEKV_RETURN_IF_ERROR(context.Check());                                           \
+    return call;                                                                       \
+  }
+TILEKV_FORWARD(DeleteValue, values_.Delete(request))
+TILEKV_FORWARD(ListValues, values_.List(request))
+TILEKV_FORWARD(BatchGet, values_.BatchGet(request))
+TILEKV_FORWARD(ListModels, models_.List(request))
+TILEKV_FORWARD(ResolveVersion, models_.Resolve(request))
+TILEKV_FORWARD(ListVersions, models_.ListVersions(request))
+TILEKV_FORWARD(SetTag, models_.SetTag(request))
+TILEKV_FORWARD(RemoveTag, models_.RemoveTag(request))
+TILEKV_FORWARD(DeleteVersions, models_.Delete(request))
+TILEKV_FORWARD(UndeleteVersion, models_.Undelete(request))
+TILEKV_FORWARD(Locate, tilekv::Locate(node_, request))
+TILEKV_FORWARD(FindReferrers, tilekv::FindReferrers(node_, request, context))
+TILEKV_FORWARD(Usage, ComputeUsage(node_, request, context))
+TILEKV_FORWARD(Collect, collector_.Collect(request.dry_run(), context))
+TILEKV_FORWARD(Fsck, RunFsck(node_, request, context))
+#undef TILEKV_FORWARD
+
+}  // namespace tilekv

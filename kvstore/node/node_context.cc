@@ -1,0 +1,42 @@
+#include "kvstore/node/node_context.h"
+
+#include <utility>
+
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/keys.h"
+#include "tilekv/v1/records.pb.h"
+
+namespace tilekv {
+
+NodeContext::NodeContext(ObjectStore& objects, Catalog& catalog, const NodeOptions& options)
+    : objects(objects),
+      catalog(catalog),
+      clock(*options.clock),
+      random(*options.random),
+      pool(options.pool != nullptr ? options.pool : BufferPool::Create(16 * kMiB)),
+      domain(options.domain),
+      kind(options.kind) {}
+
+absl::Status NodeContext::Start() {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, catalog.Get(kLineKey));
+  v1::LineRecord line;
+  if (!entry || !line.ParseFromString(entry->value) || line.line_id().size() != 16) {
+    return MakeError(Reason::kDataLoss, "the catalog's record of its line is gone or damaged");
+  }
+  line_id_ = line.line_id();
+  line_revision_ = entry->mod_revision;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn) {
+  txn.compares.push_back(Compare::Mod(kLineKey, line_revision_));
+  TILEKV_ASSIGN_OR_RETURN(TxnResult result, catalog.Txn(txn));
+  if (result.failed_compare == txn.compares.size() - 1) {
+    return MakeError(Reason::kCatalogRewound,
+                     "the catalog is on another line than when this node began");
+  }
+  return result;
+}
+
+}  // namespace tilekv

@@ -1,0 +1,49 @@
+// What every part of a node works on: its objects, the catalog and its line, time and randomness.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kvstore/base/buffer_pool.h"
+#include "kvstore/base/clock.h"
+#include "kvstore/base/random.h"
+#include "kvstore/catalog/catalog.h"
+#include "kvstore/object/object_store.h"
+
+namespace tilekv {
+
+struct NodeOptions {
+  std::string kind = "memory";  // what Info says: "memory", "embedded" or "node"
+  Domain domain = kDefaultDomain;
+  Clock* clock = Clock::System();
+  Random* random = Random::System();
+  std::shared_ptr<BufferPool> pool;  // for reads; none: one of the node's own
+};
+
+// Thread-safe after Start. Everything that it refers to outlives it.
+class NodeContext {
+ public:
+  NodeContext(ObjectStore& objects, Catalog& catalog, const NodeOptions& options);
+
+  // Reads which line the catalog is on. DATA_LOSS when that record is gone.
+  absl::Status Start();
+  // The transaction, with the line compared last. CATALOG_REWOUND when the line is another.
+  absl::StatusOr<TxnResult> Txn(CatalogTxn txn);
+
+  ObjectStore& objects;
+  Catalog& catalog;
+  Clock& clock;
+  Random& random;
+  const std::shared_ptr<BufferPool> pool;
+  const Domain domain;
+  const std::string kind;
+
+  const std::string& line_id() const { return line_id_; }
+
+ private:
+  std::string line_id_;
+  Revision line_revision_;
+};
+
+}  // namespace tilekv

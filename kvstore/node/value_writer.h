@@ -1,0 +1,89 @@
+// ValueWriter: one put of a plain value in progress, as it comes in process and over the wire.
+//
+// 1. Begin reads the key. The revision found is the compare of the write; it is fixed here, told to
+//    the client before anything is written, and the same in every retry (which brings it along).
+// 2. A condition that is not met, and a retry whose first try succeeded (the record carries its
+//    request id), are settled at once: what follows is taken and thrown away.
+// 3. Content up to kInlineValueBytes goes into the record; more becomes an object, put in the
+// node's
+//    rolling session, whose record the transaction compares. A chunked blob's root is walked and
+//    linked like a commit.
+// 4. A compare that fails: in a retry the outcome of the first try cannot be known any more,
+//    OUTCOME_UNKNOWN. In a first try it is an answer: for a conditional put "not met"; for an
+//    unconditional one another write came between, and the put follows it with a new compare (a
+//    retry that still brings the old one can only find its own record, or fail).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kvstore/node/node_context.h"
+#include "kvstore/node/sessions.h"
+#include "tilekv/v1/records.pb.h"
+#include "tilekv/v1/service.pb.h"
+
+namespace tilekv {
+
+// For one thread at a time. Destroyed before Finish it leaves nothing visible.
+class ValueWriter {
+ public:
+  // INVALID_ARGUMENT: key, condition or lengths wrong; OBJECT_TOO_LARGE when the declared length is
+  // above the limit; OUTCOME_UNKNOWN, STORE_FULL, SESSION_LOST.
+  static absl::StatusOr<std::unique_ptr<ValueWriter>> Begin(NodeContext& node, Sessions& sessions,
+                                                            RollingSession& rolling,
+                                                            const v1::PutValueHeader& header);
+  // What the transaction will compare; 0: the key is absent.
+  Revision compare() const { return compare_; }
+  // OBJECT_TOO_LARGE at the first byte beyond the limit; INVALID_ARGUMENT beyond the declared
+  // length.
+  absl::Status Append(Bytes piece);
+  absl::StatusOr<v1::PutValueOutcome> Finish(const CallContext& context = {});
+
+ private:
+  ValueWriter(NodeContext& node, Sessions& sessions, RollingSession& rolling,
+              const v1::PutValueHeader& header)
+      : node_(node), sessions_(sessions), rolling_(rolling), header_(header) {}
+
+  absl::Status Start();
+  absl::Status FixCompare();
+  absl::Status OpenObject();
+  absl::Status CheckChunkedRoot(const CallContext& context);
+  // Fills record_ and the compare that its object relies on.
+  absl::Status StoreContent(const CallContext& context);
+
+  NodeContext& node_;
+  Sessions& sessions_;
+  RollingSession& rolling_;
+  const v1::PutValueHeader header_;
+  Revision compare_;
+  std::optional<v1::PutValueOutcome> settled_;
+  std::string small_;  // content until it is too much to be inline
+  std::shared_ptr<const RollingSession::Held> session_;
+  std::unique_ptr<ObjectWriter> object_;
+  uint64_t received_ = 0;
+  v1::ValueRecord record_;
+  std::optional<Compare> session_compare_;
+};
+
+// The record of a plain value as it is in the catalog. DATA_LOSS when it is damaged.
+absl::StatusOr<v1::ValueRecord> ParseValueRecord(const CatalogEntry& entry);
+
+// Sends the write of one key; `txn` compares nothing of the key yet. Rules 2 and 4 above.
+struct KeyWrite {
+  std::string key;  // the user's
+  std::string request_id;
+  v1::Condition condition;
+  bool retry = false;  // an earlier try with this compare may have been applied
+  Revision compare;
+};
+absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& write,
+                                             const v1::ValueRecord& record,
+                                             const std::optional<Compare>& session);
+// What is known before anything is sent: the condition is not met, or an earlier try succeeded.
+// Fills write.compare otherwise (not in a retry).
+absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& node,
+                                                                 KeyWrite& write);
+
+}  // namespace tilekv

@@ -1,0 +1,257 @@
+#include "kvstore/node/values.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/keys.h"
+#include "kvstore/node/model_records.h"
+#include "kvstore/node/value_errors.h"
+#include "kvstore/node/value_writer.h"
+#include "kvstore/object/object_read.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+// A value that was overwritten and collected while it was read is read again under its new name.
+constexpr int kReadTries = 4;
+
+v1::ValueInfo ToInfo(const CatalogEntry& entry, const v1::ValueRecord& record) {
+  v1::ValueInfo info;
+  info.set_key(std::string(UserKey(entry.key)));
+  info.set_version(entry.mod_revision.value);
+  info.set_length(record.length());
+  info.set_modified_micros(record.modified_micros());
+  if (record.has_object()) *info.mutable_object() = record.object();
+  return info;
+}
+
+absl::StatusOr<std::string> ReadBlob(NodeContext& node, const v1::ObjectRef& message) {
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(message));
+  TILEKV_ASSIGN_OR_RETURN(std::shared_ptr<ObjectReader> reader,
+                          node.objects.Open(node.domain, ref.id));
+  return ReadWholeContent(*reader, *node.pool);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::GetValueResponse> Values::Get(const std::string& key, bool with_content) {
+  TILEKV_RETURN_IF_ERROR(CheckKey(key));
+  absl::Status failed;
+  for (int tries = 0; tries < kReadTries; ++tries) {
+    TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(ValueKey(key)));
+    v1::GetValueResponse response;
+    if (!entry) return response;
+    TILEKV_ASSIGN_OR_RETURN(v1::ValueRecord record, ParseValueRecord(*entry));
+    response.set_found(true);
+    *response.mutable_info() = ToInfo(*entry, record);
+    if (!with_content) return response;
+    if (!record.has_object()) {
+      response.set_content(record.inline_content());
+      return response;
+    }
+    if (record.object().level() > 0 || record.length() > kSmallValueBytes) return response;
+    absl::StatusOr<std::string> content = ReadBlob(node_, record.object());
+    if (content.ok()) {
+      response.set_content(*std::move(content));
+      return response;
+    }
+    failed = WithContext(content.status(), fmt::format("key '{}'", Printable(key)));
+    if (GetReason(failed) != Reason::kNotFound) return failed;
+  }
+  return MakeError(Reason::kDataLoss, std::string(failed.message()));
+}
+
+absl::StatusOr<v1::DeleteValueResponse> Values::Delete(const v1::DeleteValueRequest& request) {
+  TILEKV_RETURN_IF_ERROR(CheckKey(request.key()));
+  std::string key = ValueKey(request.key());
+  v1::DeleteValueResponse response;
+  for (int tries = 0; tries < kMaxTransactionTries; ++tries) {
+    TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(key));
+    uint64_t found = entry ? entry->mod_revision.value : 0;
+    response.set_existed(entry.has_value());
+    if (!ConditionHolds(request.condition(), found)) {
+      response.set_version_found(found);
+      return response;
+    }
+    response.set_applied(true);
+    if (!entry) return response;
+    CatalogTxn txn;
+    txn.compares.push_back(Compare::Mod(key, entry->mod_revision));
+    txn.writes.push_back(CatalogWrite::Delete(key));
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn)));
+    if (result.applied) return response;
+    response.Clear();
+  }
+  return TooManyTries(fmt::format("key '{}'", Printable(request.key())));
+}
+
+absl::StatusOr<v1::ListValuesResponse> Values::List(const v1::ListValuesRequest& request) {
+  if (request.prefix().size() > kMaxKeyBytes || request.after().size() > kMaxKeyBytes) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("a prefix has at most {} bytes", FormatCount(kMaxKeyBytes)));
+  }
+  size_t limit = kMaxListPageEntries;
+  if (request.limit() != 0) limit = std::min<size_t>(limit, request.limit());
+  KeyRange range = ValueRange(request.prefix(), request.after());
+  v1::ListValuesResponse response;
+  if (range.start >= range.end) return response;
+  TILEKV_ASSIGN_OR_RETURN(CatalogPage page, node_.catalog.List(range.start, range.end, limit));
+  for (const CatalogEntry& entry : page.entries) {
+    TILEKV_ASSIGN_OR_RETURN(v1::ValueRecord record, ParseValueRecord(entry));
+    *response.add_values() = ToInfo(entry, record);
+  }
+  response.set_more(page.more);
+  return response;
+}
+
+absl::StatusOr<v1::BatchGetResponse> Values::BatchGet(const v1::BatchGetRequest& request) {
+  if (request.keys_size() > static_cast<int>(kMaxBatchOperations)) {
+    return MakeError(Reason::kInvalidArgument, fmt::format("{} keys in one batch; at most {}",
+                                                           FormatCount(request.keys_size()),
+                                                           FormatCount(kMaxBatchOperations)));
+  }
+  v1::BatchGetResponse response;
+  uint64_t total = 0;
+  for (const std::string& key : request.keys()) {
+    v1::GetValueResponse& result = *response.add_results();
+    TILEKV_ASSIGN_OR_RETURN(result, Get(key, true));
+    if (!result.found()) continue;
+    total += result.info().length();
+    if (total > kMaxBatchBytes || result.info().object().level() > 0) {
+      return MakeError(
+          Reason::kInvalidArgument,
+          fmt::format("the values of this batch have more than {} bytes ({}), or one is "
+                      "chunked: get key '{}' and those after it by themselves",
+                      FormatCount(kMaxBatchBytes), FormatSizeShort(kMaxBatchBytes),
+                      Printable(key)));
+    }
+    if (result.has_content()) continue;
+    TILEKV_ASSIGN_OR_RETURN(*result.mutable_content(), ReadBlob(node_, result.info().object()));
+  }
+  return response;
+}
+
+struct Values::Item {
+  KeyWrite write;
+  v1::ValueRecord record;
+  std::optional<Compare> session;
+  std::optional<v1::PutValueOutcome> outcome;
+};
+
+absl::Status Values::CheckBatch(const v1::BatchPutRequest& request) {
+  uint64_t limit = node_.objects.max_object_bytes();
+  if (request.items_size() > static_cast<int>(kMaxBatchOperations)) {
+    return MakeError(Reason::kInvalidArgument, fmt::format("{} values in one batch; at most {}",
+                                                           FormatCount(request.items_size()),
+                                                           FormatCount(kMaxBatchOperations)));
+  }
+  if (request.compares_size() != 0 && request.compares_size() != request.items_size()) {
+    return MakeError(Reason::kInvalidArgument, "a retried batch brings one compare for each item");
+  }
+  std::set<std::string_view> keys;
+  uint64_t total = 0;
+  for (const v1::BatchPutItem& item : request.items()) {
+    TILEKV_RETURN_IF_ERROR(CheckKey(item.key()));
+    if (item.content().size() > limit) {
+      return ValueTooLargeError(item.key(), item.content().size(), limit);
+    }
+    if (!keys.insert(item.key()).second) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("key '{}' is in the batch twice", Printable(item.key())));
+    }
+    total += item.content().size();
+  }
+  if (total <= kMaxBatchBytes) return absl::OkStatus();
+  return MakeError(
+      Reason::kInvalidArgument,
+      fmt::format("the values of this batch have {} bytes; at most {} ({})", FormatCount(total),
+                  FormatCount(kMaxBatchBytes), FormatSizeShort(kMaxBatchBytes)));
+}
+
+absl::Status Values::StoreItem(Item& item, const std::string& content,
+                               const std::shared_ptr<const RollingSession::Held>& session) {
+  item.record.set_length(content.size());
+  item.record.set_request_id(item.write.request_id);
+  item.record.set_modified_micros(node_.clock.WallMicros());
+  if (content.size() <= kInlineValueBytes) {
+    item.record.set_inline_content(content);
+    return absl::OkStatus();
+  }
+  PutSpec spec;
+  spec.domain = node_.domain;
+  spec.length = content.size();
+  spec.touched_rev = session->handle().revision;
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ObjectWriter> writer, node_.objects.NewWriter(spec));
+  TILEKV_RETURN_IF_ERROR(writer->Append(AsBytes(content)));
+  TILEKV_ASSIGN_OR_RETURN(PutOutcome put, writer->Finish());
+  ObjectRefToWire(put.ref, item.record.mutable_object());
+  TILEKV_ASSIGN_OR_RETURN(
+      item.session, sessions_.CompareFor(session->handle().token, session->handle().revision));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Values::WriteTogether(std::vector<Item>& items) {
+  CatalogTxn txn;
+  std::optional<Compare> session;
+  for (const Item& item : items) {
+    if (item.outcome) continue;
+    std::string key = ValueKey(item.write.key);
+    txn.compares.push_back(Compare::Mod(key, item.write.compare));
+    txn.writes.push_back(CatalogWrite::Put(std::move(key), item.record.SerializeAsString()));
+    if (item.session) session = item.session;
+  }
+  if (txn.writes.empty()) return true;
+  if (session) txn.compares.push_back(*session);
+  TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn)));
+  if (!result.applied) return false;
+  for (Item& item : items) {
+    if (item.outcome) continue;
+    v1::PutValueOutcome& outcome = item.outcome.emplace();
+    outcome.set_applied(true);
+    outcome.set_version(result.revision.value);
+    outcome.set_length(item.record.length());
+  }
+  return true;
+}
+
+absl::StatusOr<v1::BatchPutResponse> Values::BatchPut(const v1::BatchPutRequest& request,
+                                                      const NodeService::ComparesFixed& fixed) {
+  TILEKV_RETURN_IF_ERROR(CheckBatch(request));
+  std::vector<Item> items(request.items_size());
+  v1::BatchPutResponse response;
+  bool any_object = false;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const v1::BatchPutItem& from = request.items(i);
+    KeyWrite& write = items[i].write;
+    write = {from.key(), request.request_id(), from.condition(), request.compares_size() != 0, {}};
+    if (write.retry) write.compare = {request.compares(i)};
+    TILEKV_ASSIGN_OR_RETURN(items[i].outcome, FixKeyCompare(node_, write));
+    response.add_compares(write.compare.value);
+    any_object |= from.content().size() > kInlineValueBytes;
+  }
+  if (fixed != nullptr) fixed({response.compares().begin(), response.compares().end()});
+  std::shared_ptr<const RollingSession::Held> session;
+  if (any_object) {
+    TILEKV_ASSIGN_OR_RETURN(session, rolling_.Acquire());
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].outcome) continue;
+    TILEKV_RETURN_IF_ERROR(StoreItem(items[i], request.items(i).content(), session));
+  }
+  TILEKV_ASSIGN_OR_RETURN(bool together, WriteTogether(items));
+  for (Item& item : items) {
+    if (!together && !item.outcome) {
+      TILEKV_ASSIGN_OR_RETURN(item.outcome, WriteKey(node_, item.write, item.record, item.session));
+    }
+    *response.add_outcomes() = *item.outcome;
+  }
+  return response;
+}
+
+}  // namespace tilekv
