@@ -5,78 +5,60 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
-#include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 
 namespace tilekv {
-namespace {
 
-Tree MakeTree(uint8_t level, std::span<const ObjectRef> children, uint64_t length) {
+uint64_t ValueChunkBytes(uint64_t max_object_bytes) {
+  return std::min(kChunkBytes, max_object_bytes);
+}
+
+uint64_t MaxValueChunks(uint8_t level, uint64_t max_object_bytes) {
+  uint64_t bytes_each = kTreeChildBytes + (level == 1 ? 0 : sizeof(uint64_t));
+  uint64_t room = max_object_bytes - TreeBytes(0, sizeof(uint64_t));
+  return std::min<uint64_t>(kMaxChildren, room / bytes_each);
+}
+
+Tree EncodeValueChunks(uint8_t level, std::span<const ValueChunk> chunks) {
+  TILEKV_CHECK(level == 1 || level == 2);
+  TILEKV_CHECK(chunks.size() <= kMaxChildren);
   Tree tree;
   tree.level = level;
   tree.type = TreeType::kChunkedBlob;
-  tree.children.assign(children.begin(), children.end());
-  AppendLe<uint64_t>(tree.opaque, length);
+  uint64_t total = 0;
+  for (const ValueChunk& chunk : chunks) {
+    TILEKV_CHECK(chunk.ref.level == level - 1);
+    tree.children.push_back(chunk.ref);
+    total += chunk.content_bytes;
+  }
+  AppendLe<uint64_t>(tree.opaque, total);
+  if (level == 1) return tree;
+  for (const ValueChunk& chunk : chunks) AppendLe<uint64_t>(tree.opaque, chunk.content_bytes);
   return tree;
 }
 
-}  // namespace
-
-uint64_t ChunkBytes(uint64_t max_object_bytes) { return std::min(kChunkBytes, max_object_bytes); }
-
-uint64_t MaxChunkedChildren(uint64_t max_object_bytes) {
-  return std::min<uint64_t>(kMaxChildren,
-                            (max_object_bytes - TreeBytes(0, sizeof(uint64_t))) / kTreeChildBytes);
-}
-
-ChunkedTrees GroupChunks(std::span<const ObjectRef> pieces, uint64_t max_object_bytes) {
-  uint64_t most = MaxChunkedChildren(max_object_bytes);
-  ChunkedTrees trees;
-  do {
-    auto some = pieces.first(std::min<uint64_t>(pieces.size(), most));
-    pieces = pieces.subspan(some.size());
-    uint64_t length = 0;
-    for (const ObjectRef& piece : some) length += piece.length;
-    trees.leaves.push_back(MakeTree(1, some, length));
-  } while (!pieces.empty());
-  trees.two_levels = trees.leaves.size() > 1;
-  return trees;
-}
-
-absl::StatusOr<Tree> ChunkedRoot(std::span<const ObjectRef> leaves, uint64_t length,
-                                 uint64_t max_object_bytes) {
-  if (leaves.size() > MaxChunkedChildren(max_object_bytes)) {
-    return MakeError(
-        Reason::kObjectTooLarge,
-        fmt::format("a value of {} bytes ({}) is more than two levels of chunks hold in "
-                    "a store that takes objects up to {}",
-                    FormatCount(length), FormatSize(length), FormatSizeShort(max_object_bytes)));
-  }
-  return MakeTree(2, leaves, length);
-}
-
-absl::StatusOr<ChunkedBlob> ParseChunkedBlob(const Tree& tree) {
+absl::StatusOr<ValueChunks> DecodeValueChunks(const Tree& tree) {
+  uint64_t lengths = tree.level == 1 ? 0 : tree.children.size();
   if (tree.type != TreeType::kChunkedBlob || tree.level > 2 ||
-      tree.opaque.size() != sizeof(uint64_t)) {
+      tree.opaque.size() != (1 + lengths) * sizeof(uint64_t)) {
     return MakeError(Reason::kInvalidArgument, "the tree is not a chunked blob");
   }
-  ChunkedBlob blob;
-  blob.length = LoadLe<uint64_t>(AsBytes(tree.opaque).data());
-  blob.children = tree.children;
+  ByteReader reader(AsBytes(tree.opaque));
+  ValueChunks value;
+  value.content_bytes = reader.Read<uint64_t>();
   uint64_t total = 0;
   for (const ObjectRef& child : tree.children) {
     if (child.level != tree.level - 1) {
-      return MakeError(Reason::kInvalidArgument, "a chunked blob has children of two levels");
+      return MakeError(Reason::kInvalidArgument, "a chunked blob has children of another level");
     }
-    total += child.length;
+    uint64_t length = tree.level == 1 ? child.length : reader.Read<uint64_t>();
+    if (!CheckedAdd(total, length, total)) total = ~uint64_t{0};
+    value.chunks.push_back({child, length});
   }
-  // Lengths of level 1 trees are their own, not their content's.
-  if (tree.level == 1 && total != blob.length) {
-    return MakeError(
-        Reason::kInvalidArgument,
-        fmt::format("the pieces of a chunked blob have {} bytes, not {}", total, blob.length));
-  }
-  return blob;
+  if (total == value.content_bytes) return value;
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("the pieces of a chunked blob have {} bytes, not {}", total,
+                               value.content_bytes));
 }
 
 }  // namespace tilekv

@@ -86,11 +86,6 @@ absl::Status EngineCore::OpenParts(bool create_index) {
   TILEKV_RETURN_IF_ERROR(MakeDirectory(fs, directory + "/payload"));
   TILEKV_ASSIGN_OR_RETURN(index_, ObjectIndex::OpenWriter(directory + "/index", create_index,
                                                           options_.rocksdb_env, health_.get()));
-  if (index_->recovery_dropped()) {
-    health_->Notice(fmt::format(
-        "the end of the index's log in '{}' was damaged and dropped; unnamed files are kept",
-        Printable(directory)));
-  }
   ObjectIndex::Batch opening(*index_);
   TILEKV_RETURN_IF_ERROR(CountUsage(opening));
   TILEKV_ASSIGN_OR_RETURN(

@@ -10,9 +10,7 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdarg>
-#include <cstdio>
 
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
@@ -35,29 +33,21 @@ absl::Status FromRocks(const rocksdb::Status& status, std::string_view operation
   return MakeError(reason, fmt::format("index: {}: {}", operation, status.ToString()));
 }
 
-// Keeps RocksDB's chatter off the disk and notices the one line that counts.
-class QuietLogger : public rocksdb::Logger {
+// Keeps RocksDB's chatter off the disk.
+class NullLogger : public rocksdb::Logger {
  public:
-  QuietLogger() : rocksdb::Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+  NullLogger() : rocksdb::Logger(rocksdb::InfoLogLevel::FATAL_LEVEL) {}
   using rocksdb::Logger::Logv;
-  void Logv(const char* format, va_list arguments) override {
-    char line[512];
-    vsnprintf(line, sizeof line, format, arguments);
-    // "<log file>: dropping <count> bytes; <why>", from the reader of the write-ahead log.
-    if (std::string_view(line).find(": dropping ") != std::string_view::npos) dropped_ = true;
-  }
-  bool dropped() const { return dropped_; }
-
- private:
-  std::atomic<bool> dropped_{false};
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
 };
 
-rocksdb::Options MakeOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Logger> logger) {
+rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
-  options.info_log = std::move(logger);
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  // The default stops quietly at the first damaged record and loses every later one.
+  options.info_log = std::make_shared<NullLogger>();
+  options.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+  // The default stops quietly at the first damaged record and loses every later one. This one
+  // refuses to open, but for a torn last record, which was never acknowledged.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.write_buffer_size = 8 * kMiB;
   options.max_write_buffer_number = 2;
@@ -126,13 +116,11 @@ void ObjectIndex::Batch::DeleteMeta(std::string_view key) {
 absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenWriter(const std::string& path,
                                                                      bool create, rocksdb::Env* env,
                                                                      StoreHealth* health) {
-  auto logger = std::make_shared<QuietLogger>();
-  rocksdb::Options options = MakeOptions(env, logger);
+  rocksdb::Options options = MakeOptions(env);
   options.create_if_missing = create;
   options.create_missing_column_families = create;
   options.max_open_files = 256;
   std::unique_ptr<ObjectIndex> index(new ObjectIndex);
-  index->logger_ = logger;
   index->health_ = health;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
@@ -141,18 +129,15 @@ absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenWriter(const std::
   index->db_.reset(db);
   index->rows_ = handles[0];
   index->contents_ = handles[1];
-  index->recovery_dropped_ = logger->dropped();
   return index;
 }
 
 absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenReader(const std::string& path,
                                                                      rocksdb::Env* env) {
-  auto logger = std::make_shared<QuietLogger>();
-  rocksdb::Options options = MakeOptions(env, logger);
+  rocksdb::Options options = MakeOptions(env);
   // All files at once: the writer may delete one that is opened only later.
   options.max_open_files = -1;
   std::unique_ptr<ObjectIndex> index(new ObjectIndex);
-  index->logger_ = logger;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   // The second path would hold the secondary's own info log; ours goes nowhere, so it is never

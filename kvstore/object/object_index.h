@@ -21,7 +21,6 @@ namespace rocksdb {
 class ColumnFamilyHandle;
 class DB;
 class Env;
-class Logger;
 class WriteBatch;
 }  // namespace rocksdb
 
@@ -72,8 +71,6 @@ class ObjectIndex {
 
   // Durable when it returns OK; a failure ends writing (STORE_FAILED). Writer only.
   absl::Status WriteSynced(Batch& batch);
-  // Whether opening found that the end of RocksDB's log was damaged and dropped it.
-  bool recovery_dropped() const { return recovery_dropped_; }
   // Readers only: sees what the writer has synced by now.
   absl::Status Refresh();
 
@@ -84,13 +81,11 @@ class ObjectIndex {
   absl::Status ScanRows(std::string_view prefix, std::string_view from,
                         const std::function<bool(const ObjectRow&)>& visit);
 
-  std::shared_ptr<rocksdb::Logger> logger_;
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;      // of db_, until it closes
   rocksdb::ColumnFamilyHandle* contents_ = nullptr;  // the same
   StoreHealth* health_ = nullptr;                    // writer only
-  bool recovery_dropped_ = false;
-  Mutex refresh_mutex_;  // one catch-up at a time
+  Mutex refresh_mutex_;                              // one catch-up at a time
 };
 
 }  // namespace tilekv

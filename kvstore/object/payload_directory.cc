@@ -97,7 +97,6 @@ void PayloadDirectory::Remove(uint64_t number) {
 
 absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamed() {
   TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
-  if (index_->recovery_dropped()) return 0;
   uint64_t removed = 0;
   TILEKV_ASSIGN_OR_RETURN(auto folders, fs_->List(PayloadRoot(directory_)));
   for (const std::string& folder : folders) {

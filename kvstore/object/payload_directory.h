@@ -37,7 +37,8 @@ class PayloadDirectory {
   // Removes a file that no row names. Failing leaves garbage for RemoveUnnamed.
   void Remove(uint64_t number);
   // Removes files that no row names and that cannot belong to a put in progress, nor to a row that
-  // a damaged log may have lost: numbers used before the previous opening. Returns how many.
+  // RocksDB's log may have lost: of numbers used before the previous opening, at which all rows
+  // left the log for good. Returns how many.
   absl::StatusOr<uint64_t> RemoveUnnamed();
 
  private:

@@ -1,0 +1,435 @@
+#include "kvstore/object/local_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "fmt/format.h"
+#include "kvstore/base/clock.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/engine_test_util.h"
+#include "kvstore/object/object_read.h"
+#include "kvstore/object/object_store_conformance.h"
+#include "kvstore/object/payload_directory.h"
+#include "kvstore/object/payload_file.h"
+#include "kvstore/object/test_file_system.h"
+
+namespace tilekv {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LocalEngineTest : public testing::Test {
+ protected:
+  LocalEngineTest() {
+    options_.directory = directory_.path();
+    options_.create_if_missing = true;
+    options_.file_system = &fs_;
+    options_.clock = &clock_;
+    options_.notice = [this](const std::string& text) {
+      MutexLock lock(mutex_);
+      notices_ += text + "\n";
+    };
+  }
+
+  void Open() {
+    engine_.reset();
+    auto engine = LocalEngine::Open(options_);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+  }
+  absl::StatusOr<PutOutcome> Put(std::string_view content) { return PutContent(*engine_, content); }
+  ObjectRow RowOf(const ObjectId& id) { return **engine_->Stat(kDefaultDomain, id); }
+  std::string PayloadOf(const ObjectId& id) {
+    return PayloadPath(directory_.path(), RowOf(id).file_number);
+  }
+  std::string Notices() {
+    MutexLock lock(mutex_);
+    return notices_;
+  }
+
+  TestDirectory directory_;
+  TestFileSystem fs_;
+  ManualClock clock_;
+  Mutex mutex_;
+  std::string notices_ ABSL_GUARDED_BY(mutex_);
+  LocalEngineOptions options_;
+  std::unique_ptr<LocalEngine> engine_;
+};
+
+TEST_F(LocalEngineTest, WritesAlignedAndUnalignedSpansToTheSameFile) {
+  Open();
+  auto pool = BufferPool::Create(16 * kMiB);
+  uint64_t length = 3 * kMiB + 12'345;
+  std::string content = TestContent(length, 1);
+  Buffer aligned = pool->Get(length);
+  std::memcpy(aligned.data(), content.data(), length);
+  ObjectRef ref = RefOf(0, AsBytes(content));
+  std::vector<std::string> payloads;
+  for (uint64_t piece : {length, uint64_t{999}, kMiB, kMiB + 4096}) {
+    auto writer = *engine_->NewWriter({.expected = ref, .touched_rev = {1}});
+    for (uint64_t at = 0; at < length; at += piece) {
+      Bytes bytes = aligned.span().subspan(at, std::min(piece, length - at));
+      ASSERT_TRUE(writer->Append(bytes).ok());
+    }
+    ASSERT_TRUE(writer->Finish().ok());
+    std::string payload = *ReadFile(fs_, PayloadOf(ref.id), 8 * kMiB);
+    PayloadHeader header = *DecodePayloadHeader(AsBytes(payload).first(kPayloadHeaderBytes));
+    EXPECT_EQ(header.ref, ref);
+    EXPECT_EQ(header.store_uuid, engine_->store_uuid());
+    EXPECT_EQ(header.number, RowOf(ref.id).file_number);
+    EXPECT_EQ(payload.size(), LayoutOf(length, length, {}).file_length);
+    EXPECT_EQ(payload.compare(kPayloadHeaderBytes, length, content), 0);
+    payloads.push_back(payload.substr(kPayloadHeaderBytes));
+    ASSERT_TRUE(*engine_->DeleteBelow(kDefaultDomain, ref.id, {2}));
+  }
+  for (const std::string& payload : payloads) EXPECT_EQ(payload, payloads[0]);
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 0u);
+}
+
+TEST_F(LocalEngineTest, KeepsSmallContentsInTheIndexAndLargeOnesInFiles) {
+  Open();
+  ObjectId small = Put(TestContent(kInlineContentBytes - 1, 1))->ref.id;
+  ObjectId large = Put(TestContent(kInlineContentBytes, 2))->ref.id;
+  EXPECT_EQ(RowOf(small).file_number, 0u);
+  EXPECT_NE(RowOf(large).file_number, 0u);
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
+}
+
+TEST_F(LocalEngineTest, NeverUsesANumberTwice) {
+  Open();
+  ObjectId id = Put(TestContent(100'000, 1))->ref.id;
+  uint64_t first = RowOf(id).file_number;
+  ASSERT_TRUE(*engine_->DeleteBelow(kDefaultDomain, id, {2}));
+  Open();
+  ASSERT_TRUE(Put(TestContent(100'000, 1)).ok());
+  EXPECT_GT(RowOf(id).file_number, first);
+}
+
+TEST_F(LocalEngineTest, QuarantinesAPayloadThatIsCutShortOrGone) {
+  Open();
+  for (int kind = 0; kind < 3; ++kind) {
+    std::string content = TestContent(200'000, kind);
+    ObjectId id = Put(content)->ref.id;
+    if (kind == 0) std::filesystem::resize_file(PayloadOf(id), 100'000);
+    if (kind == 1) std::filesystem::remove(PayloadOf(id));
+    if (kind == 2) FlipBitInFile(PayloadOf(id), 50);  // the header
+    EXPECT_EQ(GetReason(engine_->Open(kDefaultDomain, id).status()), Reason::kDataLoss) << kind;
+    EXPECT_EQ(RowOf(id).state, RowState::kQuarantined);
+    EXPECT_EQ(GetReason(engine_->Open(kDefaultDomain, id).status()), Reason::kNotFound);
+    ASSERT_TRUE(Put(content).ok());
+    EXPECT_EQ(*GetContent(*engine_, id), content);
+  }
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 3u);
+}
+
+TEST_F(LocalEngineTest, ChecksAnOldCopyWhenItsBytesComeAgain) {
+  Open();
+  std::string content = TestContent(300'000, 1);
+  ObjectId id = Put(content)->ref.id;
+  uint64_t number = RowOf(id).file_number;
+  // Trusted for now: nothing is looked at.
+  FlipBitInFile(PayloadOf(id), kPayloadHeaderBytes + 1000);
+  EXPECT_FALSE(Put(content)->stored);
+  clock_.Advance((kVerifiedFor_s + 1) * 1'000'000);
+  auto healed = Put(content);
+  ASSERT_TRUE(healed.ok()) << healed.status();
+  EXPECT_TRUE(healed->stored);
+  EXPECT_NE(RowOf(id).file_number, number);
+  EXPECT_EQ(*GetContent(*engine_, id), content);
+  // And a good one is only looked at.
+  number = RowOf(id).file_number;
+  clock_.Advance((kVerifiedFor_s + 1) * 1'000'000);
+  EXPECT_FALSE(Put(content)->stored);
+  EXPECT_EQ(RowOf(id).file_number, number);
+  EXPECT_EQ(RowOf(id).verified_at_micros, clock_.WallMicros());
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
+}
+
+TEST_F(LocalEngineTest, RefusesAnotherLimitAndNamesBoth) {
+  options_.max_object_bytes = kMiB;
+  Open();
+  engine_.reset();
+  options_.max_object_bytes = 2 * kMiB;
+  absl::Status status = LocalEngine::Open(options_).status();
+  EXPECT_EQ(GetReason(status), Reason::kStoreMismatch);
+  EXPECT_THAT(ErrorText(status), HasSubstr("1,048,576 bytes (1 MiB)"));
+  EXPECT_THAT(ErrorText(status), HasSubstr("2,097,152 bytes (2 MiB)"));
+  options_.max_object_bytes.reset();
+  Open();
+  EXPECT_EQ(engine_->max_object_bytes(), kMiB);
+  options_.directory += "2";
+  for (uint64_t bad : {kLeastMaxObjectBytes - 1, kGreatestMaxObjectBytes + 1}) {
+    options_.max_object_bytes = bad;
+    EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kInvalidArgument);
+  }
+  std::filesystem::remove_all(options_.directory);
+}
+
+TEST_F(LocalEngineTest, LetsOneWriterInAndNamesItToTheSecond) {
+  options_.server_address = "127.0.0.1:7070";
+  Open();
+  absl::Status status = LocalEngine::Open(options_).status();
+  EXPECT_EQ(GetReason(status), Reason::kStoreLocked);
+  EXPECT_THAT(ErrorText(status), HasSubstr(fmt::format("process {}", getpid())));
+  EXPECT_THAT(ErrorText(status), HasSubstr("127.0.0.1:7070"));
+  EXPECT_TRUE(Put("still writing").ok());
+}
+
+TEST_F(LocalEngineTest, LeavesAForeignDirectoryAlone) {
+  std::filesystem::create_directory(directory_.path());
+  std::ofstream(directory_ / "thesis.tex") << "precious";
+  absl::Status status = LocalEngine::Open(options_).status();
+  EXPECT_EQ(GetReason(status), Reason::kStoreMismatch);
+  EXPECT_THAT(ErrorText(status), HasSubstr("thesis.tex"));
+  EXPECT_THAT(*fs_.List(directory_.path()), testing::ElementsAre("thesis.tex"));
+}
+
+TEST_F(LocalEngineTest, MakesAStoreOnlyWhenAsked) {
+  options_.create_if_missing = false;
+  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(directory_.path()));
+}
+
+TEST_F(LocalEngineTest, RefusesALaterFormatAndADamagedSuperblock) {
+  Open();
+  engine_.reset();
+  std::string path = directory_ / "SUPERBLOCK";
+  std::string text = *ReadFile(fs_, path, kMiB);
+  ASSERT_TRUE(WriteFileAtomically(fs_, path, "tilekv-store 2\nnew things\n").ok());
+  absl::Status later = LocalEngine::Open(options_).status();
+  EXPECT_EQ(GetReason(later), Reason::kStoreMismatch);
+  EXPECT_THAT(ErrorText(later), HasSubstr("format 2"));
+  text[text.find("max_object_bytes ") + 17] ^= 1;
+  ASSERT_TRUE(WriteFileAtomically(fs_, path, text).ok());
+  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kDataLoss);
+}
+
+TEST_F(LocalEngineTest, DoesNotTakeALostIndexForAnEmptyStore) {
+  Open();
+  ASSERT_TRUE(Put(TestContent(100'000, 1)).ok());
+  engine_.reset();
+  std::filesystem::remove_all(directory_ / "index");
+  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kDataLoss);
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
+}
+
+TEST_F(LocalEngineTest, GoesOnWithAStoreWhoseMakingWasInterrupted) {
+  std::filesystem::create_directory(directory_.path());
+  std::ofstream(directory_ / "LOCK") << "process 1";
+  std::ofstream(directory_ / "SUPERBLOCK.tmp") << "til";
+  Open();
+  EXPECT_TRUE(Put("works").ok());
+}
+
+TEST_F(LocalEngineTest, EndsWritingAtTheFirstFailedSync) {
+  for (std::string operation : {"sync", "sync_directory"}) {
+    std::filesystem::remove_all(directory_.path());
+    fs_.hook = nullptr;
+    Open();
+    std::string before = TestContent(100'000, 1);
+    ObjectRef ref = Put(before)->ref;
+    std::atomic<bool> fail{true};
+    fs_.hook = [&](const std::string& call, const std::string& path) {
+      bool here = fail && call == operation && path.find("/payload/") != std::string::npos;
+      return here ? MakeError(Reason::kInternal, "input/output error") : absl::OkStatus();
+    };
+    std::string content = TestContent(100'000, 2);
+    EXPECT_EQ(GetReason(Put(content).status()), Reason::kStoreFailed) << operation;
+    fail = false;
+    // Also what would work now, and whatever is small.
+    EXPECT_EQ(GetReason(Put(content).status()), Reason::kStoreFailed);
+    EXPECT_EQ(GetReason(Put("small").status()), Reason::kStoreFailed);
+    EXPECT_EQ(GetReason(engine_->DeleteBelow(kDefaultDomain, ref.id, {9}).status()),
+              Reason::kStoreFailed);
+    EXPECT_FALSE((*engine_->Link(kDefaultDomain, {&ref, 1}, {1}))[0].present);
+    EXPECT_EQ(*GetContent(*engine_, ref.id), before);
+    EXPECT_THAT(Notices(), HasSubstr("input/output error"));
+    fs_.hook = nullptr;
+    Open();
+    EXPECT_EQ(*GetContent(*engine_, ref.id), before);
+    EXPECT_FALSE(engine_->Stat(kDefaultDomain, IdOf(0, AsBytes(content)))->has_value());
+    engine_.reset();
+  }
+}
+
+TEST_F(LocalEngineTest, TakesAFullDiskForTheEndOfOnePutOnly) {
+  Open();
+  std::atomic<bool> full{true};
+  fs_.hook = [&](const std::string& call, const std::string& path) {
+    bool here = full && call == "write" && path.find("/payload/") != std::string::npos;
+    return here ? MakeError(Reason::kStoreFull, "no space left") : absl::OkStatus();
+  };
+  std::string content = TestContent(2 * kMiB, 1);
+  EXPECT_EQ(GetReason(Put(content).status()), Reason::kStoreFull);
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 0u);
+  full = false;
+  EXPECT_TRUE(Put(content).ok());
+}
+
+TEST_F(LocalEngineTest, KeepsTheReserveFreeCountingPutsInFlight) {
+  Open();
+  ObjectId old = Put(TestContent(100'000, 1))->ref.id;
+  // A disk of 1 GiB keeps 64 MiB.
+  engine_.reset();
+  fs_.space = DiskSpace{.total_bytes = kGiB, .available_bytes = 64 * kMiB + 3 * kMiB};
+  Open();
+  auto first = engine_->NewWriter({.length = 2 * kMiB});
+  ASSERT_TRUE(first.ok()) << first.status();
+  absl::Status second = engine_->NewWriter({.length = 2 * kMiB}).status();
+  EXPECT_EQ(GetReason(second), Reason::kStoreFull);
+  EXPECT_THAT(ErrorText(second), HasSubstr("67.0 MiB free"));
+  first->reset();
+  EXPECT_TRUE(engine_->NewWriter({.length = 2 * kMiB}).ok());
+  fs_.space->available_bytes = kMiB;
+  EXPECT_EQ(GetReason(Put("small").status()), Reason::kStoreFull);
+  ObjectRef ref = RowOf(old).ref;
+  EXPECT_TRUE((*engine_->Link(kDefaultDomain, {&ref, 1}, {5}))[0].present);
+  EXPECT_TRUE(*engine_->DeleteBelow(kDefaultDomain, old, {6}));
+}
+
+TEST_F(LocalEngineTest, GivesUpItsBallastWhenADeleteNeedsRoom) {
+  fs_.space = DiskSpace{.total_bytes = 20 * kGiB, .available_bytes = 10 * kGiB};
+  Open();
+  std::string ballast = directory_ / "BALLAST";
+  ASSERT_TRUE(std::filesystem::exists(ballast));
+  EXPECT_EQ(std::filesystem::file_size(ballast), kBallastBytes);
+  ObjectId id = Put("content")->ref.id;
+  fs_.space->available_bytes = kMiB;
+  EXPECT_TRUE(*engine_->DeleteBelow(kDefaultDomain, id, {9}));
+  EXPECT_FALSE(std::filesystem::exists(ballast));
+  // A small disk has none.
+  fs_.space = DiskSpace{.total_bytes = 8 * kGiB, .available_bytes = 6 * kGiB};
+  Open();
+  EXPECT_FALSE(std::filesystem::exists(ballast));
+}
+
+TEST_F(LocalEngineTest, WritesBufferedWhereDirectIoIsRefusedAndSaysSoOnce) {
+  fs_.refuse_direct = true;
+  Open();
+  for (int i = 0; i < 2; ++i) {
+    std::string content = TestContent(3 * kMiB + 1, i);
+    EXPECT_EQ(*GetContent(*engine_, Put(content)->ref.id), content);
+  }
+  std::string notices = Notices();
+  size_t first = notices.find("direct I/O");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(notices.find("direct I/O", first + 1), std::string::npos);
+}
+
+TEST_F(LocalEngineTest, RemovesUnnamedFilesOnlyOfBeforeThePreviousOpening) {
+  Open();
+  ObjectId kept = Put(TestContent(100'000, 1))->ref.id;
+  ObjectId lost = Put(TestContent(100'000, 2))->ref.id;
+  // A file whose delete was cut off after the row.
+  std::string leftover = PayloadOf(lost);
+  std::filesystem::copy(leftover, leftover + "-");
+  ASSERT_TRUE(*engine_->DeleteBelow(kDefaultDomain, lost, {2}));
+  std::filesystem::rename(leftover + "-", leftover);
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
+  Open();
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
+  ObjectId later = Put(TestContent(100'000, 3))->ref.id;
+  Open();
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(leftover));
+  EXPECT_TRUE(GetContent(*engine_, kept).ok());
+  EXPECT_TRUE(GetContent(*engine_, later).ok());
+}
+
+TEST_F(LocalEngineTest, LeavesThePutsInProgressAloneWhenItRemovesUnnamedFiles) {
+  Open();
+  Open();
+  std::string content = TestContent(2 * kMiB, 1);
+  auto writer = *engine_->NewWriter({.expected = RefOf(0, AsBytes(content))});
+  ASSERT_TRUE(writer->Append(AsBytes(content)).ok());
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
+  auto put = writer->Finish();
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_EQ(*GetContent(*engine_, put->ref.id), content);
+}
+
+TEST_F(LocalEngineTest, CountsUsageOverReopeningsCleanOrNot) {
+  Open();
+  ASSERT_TRUE(Put(TestContent(100'000, 1)).ok());
+  ASSERT_TRUE(Put("small").ok());
+  for (int i = 0; i < 2; ++i) {
+    Open();
+    StoreUsage usage = *engine_->Usage();
+    EXPECT_EQ(usage.objects, 2u);
+    EXPECT_EQ(usage.content_bytes, 100'005u);
+    EXPECT_GT(usage.disk_total_bytes, 0u);
+    // The second time without the counts that a clean end leaves: a failed store saves none.
+    fs_.hook = [](const std::string& call, const std::string& path) {
+      bool here = call == "sync" && path.find("/payload/") != std::string::npos;
+      return here ? MakeError(Reason::kInternal, "broken") : absl::OkStatus();
+    };
+    EXPECT_FALSE(Put(TestContent(100'000, 2)).ok());
+    fs_.hook = nullptr;
+  }
+}
+
+// The newest write-ahead log of the index.
+std::string NewestLog(const std::string& directory) {
+  std::string newest;
+  for (const auto& entry : std::filesystem::directory_iterator(directory + "/index")) {
+    if (entry.path().extension() == ".log") newest = std::max(newest, entry.path().string());
+  }
+  return newest;
+}
+
+TEST_F(LocalEngineTest, RefusesADamagedLogRatherThanLosingRows) {
+  Open();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Put(TestContent(2'000 + i, i)).ok());
+  engine_.reset();
+  std::string log = NewestLog(directory_.path());
+  FlipBitInFile(log, std::filesystem::file_size(log) / 2);
+  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kDataLoss);
+  FlipBitInFile(log, std::filesystem::file_size(log) / 2);
+  Open();
+  EXPECT_EQ(engine_->Usage()->objects, 100u);
+}
+
+TEST_F(LocalEngineTest, TakesATornEndOfTheLogForWhatWasNeverAcknowledged) {
+  Open();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Put(TestContent(2'000 + i, i)).ok());
+  engine_.reset();
+  std::string log = NewestLog(directory_.path());
+  // The last record is the counts of a clean end, the one before it the last put.
+  std::filesystem::resize_file(log, std::filesystem::file_size(log) - 60);
+  Open();
+  EXPECT_GE(engine_->Usage()->objects, 99u);
+}
+
+TEST_F(LocalEngineTest, HealsUnderConcurrentReadersAndWriters) {
+  Open();
+  std::string content = TestContent(400'000, 1);
+  ObjectId id = Put(content)->ref.id;
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::thread reader([&] {
+    while (!stop) {
+      auto got = GetContent(*engine_, id);
+      // Damage and absence are answers; other bytes are not.
+      if (got.ok() && *got != content) ++wrong;
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    FlipBitInFile(PayloadOf(id), kPayloadHeaderBytes + 300'000);
+    EXPECT_FALSE(*engine_->Verify(kDefaultDomain, id));
+    EXPECT_TRUE(Put(content)->stored);
+    EXPECT_TRUE(*engine_->Verify(kDefaultDomain, id));
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
+}
+
+}  // namespace
+}  // namespace tilekv
