@@ -98,6 +98,7 @@ absl::StatusOr<EngineCore::Commit> EngineCore::CommitRow(
   row.verified_at_micros = options_.clock->WallMicros();
   batch.ReplaceRow(domain, old, row);
   if (content.has_value()) batch.PutContent(domain, row.ref.id, *content);
+  TILEKV_CRASH_POINT("put.before_row");
   TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
   usage_.Replace(old, row);
   TILEKV_CRASH_POINT("put.row");
