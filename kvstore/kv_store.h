@@ -19,6 +19,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/stream.h"
 #include "kvstore/node/node_service.h"
+#include "kvstore/node/value_errors.h"
 
 namespace tilekv {
 
@@ -149,9 +150,6 @@ class KvStore {
   // As the user wrote it: "tilekv://127.0.0.1:7070", "file:/data".
   virtual const std::string& uri() const = 0;
 };
-
-// The message that a value above the limit gets: key, size, limit, remedy.
-absl::Status ValueTooLargeError(std::string_view key, uint64_t length, uint64_t max_object_bytes);
 
 // A store in this process's memory, for tests and trials.
 absl::StatusOr<std::unique_ptr<KvStore>> OpenMemoryStore(

@@ -182,8 +182,8 @@ absl::Status ValueWriter::CheckChunkedRoot(const CallContext& context) {
   uint64_t length = root.length;
   if (root.level > 0) {
     TILEKV_ASSIGN_OR_RETURN(Tree tree, ReadTree(node_, root));
-    TILEKV_ASSIGN_OR_RETURN(ChunkedBlob blob, ParseChunkedBlob(tree));
-    length = blob.length;
+    TILEKV_ASSIGN_OR_RETURN(ValueChunks value, DecodeValueChunks(tree));
+    length = value.content_bytes;
   }
   if (length != header_.root_length()) {
     return MakeError(Reason::kInvalidArgument,

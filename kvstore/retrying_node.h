@@ -1,0 +1,89 @@
+// RetryingNode: the calls of another node, tried again where that is safe.
+//
+// NODE_UNAVAILABLE: the call may have happened or not. Calls that may be sent twice are: reads,
+// links, puts of objects, sessions, commits (by their commit id). OVERLOADED: the call has not
+// happened; any call is sent again. Puts of values go through as they are: who knows their source
+// and their compare retries them (node_store.h). Waits grow from one try to the next, with jitter.
+//
+// Thread-safe where the other node is.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kvstore/base/random.h"
+#include "kvstore/node/node_service.h"
+
+namespace tilekv {
+
+struct RetryOptions {
+  int max_tries = 6;
+  int64_t first_wait_ms = 50;  // doubled from try to try; the wait is between half of it and all
+  Random* random = Random::System();
+  std::function<void(int64_t ms)> sleep;  // none: the thread sleeps
+};
+
+// Whether to try again, after a wait. One for each call.
+class RetryPolicy {
+ public:
+  RetryPolicy(const RetryOptions& options, const CallContext& context)
+      : options_(options), context_(context) {}
+  // False: no more tries, or no more time. Otherwise waits first.
+  bool TryAgain();
+
+ private:
+  const RetryOptions& options_;
+  const CallContext& context_;
+  int tries_ = 1;
+};
+
+class RetryingNode : public NodeService {
+ public:
+  RetryingNode(std::shared_ptr<NodeService> node, RetryOptions options)
+      : node_(std::move(node)), options_(std::move(options)) {}
+
+#define TILEKV_NODE_CALL(Name)                                              \
+  absl::StatusOr<v1::Name##Response> Name(const v1::Name##Request& request, \
+                                          const CallContext& context = {}) override
+  TILEKV_NODE_CALL(Info);
+  TILEKV_NODE_CALL(Link);
+  TILEKV_NODE_CALL(BeginSession);
+  TILEKV_NODE_CALL(EndSession);
+  TILEKV_NODE_CALL(Commit);
+  TILEKV_NODE_CALL(GetValue);
+  TILEKV_NODE_CALL(DeleteValue);
+  TILEKV_NODE_CALL(ListValues);
+  TILEKV_NODE_CALL(BatchGet);
+  TILEKV_NODE_CALL(ListModels);
+  TILEKV_NODE_CALL(ResolveVersion);
+  TILEKV_NODE_CALL(ListVersions);
+  TILEKV_NODE_CALL(SetTag);
+  TILEKV_NODE_CALL(RemoveTag);
+  TILEKV_NODE_CALL(DeleteVersions);
+  TILEKV_NODE_CALL(UndeleteVersion);
+  TILEKV_NODE_CALL(Locate);
+  TILEKV_NODE_CALL(FindReferrers);
+  TILEKV_NODE_CALL(Usage);
+  TILEKV_NODE_CALL(Collect);
+  TILEKV_NODE_CALL(Fsck);
+#undef TILEKV_NODE_CALL
+  absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
+                                                 const CallContext& context = {}) override;
+  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string& token) override;
+  absl::StatusOr<bool> PutObject(const ObjectPut& put, const CallContext& context = {}) override;
+  absl::Status ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats = nullptr,
+                           const CallContext& context = {}) override;
+  absl::StatusOr<v1::PutValueOutcome> PutValue(const v1::PutValueHeader& header, ByteSource* source,
+                                               const CompareFixed& fixed,
+                                               const CallContext& context = {}) override;
+  absl::StatusOr<v1::BatchPutResponse> BatchPut(const v1::BatchPutRequest& request,
+                                                const ComparesFixed& fixed,
+                                                const CallContext& context = {}) override;
+
+ private:
+  const std::shared_ptr<NodeService> node_;
+  const RetryOptions options_;
+};
+
+}  // namespace tilekv

@@ -1,0 +1,75 @@
+#include "kvstore/upload_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+constexpr size_t kCommitIdBytes = 16;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UploadSession>> NodeUploadSession::Begin(NodeService& node,
+                                                                        Random& random,
+                                                                        const std::string& holder) {
+  v1::BeginSessionRequest request;
+  request.set_holder(holder);
+  TILEKV_ASSIGN_OR_RETURN(v1::BeginSessionResponse begun, node.BeginSession(request));
+  auto session = std::unique_ptr<NodeUploadSession>(new NodeUploadSession(
+      node, random.Bytes(kCommitIdBytes), begun.token(), Revision{begun.session_rev()}));
+  TILEKV_ASSIGN_OR_RETURN(session->keeper_, node.KeepSession(session->token_));
+  return session;
+}
+
+NodeUploadSession::~NodeUploadSession() {
+  keeper_.reset();
+  v1::EndSessionRequest request;
+  request.set_token(token_);
+  // If this fails its lease ends it.
+  node_.EndSession(request).IgnoreError();
+}
+
+absl::StatusOr<std::vector<bool>> NodeUploadSession::Link(std::span<const ObjectRef> refs,
+                                                          const CallContext& context) {
+  std::vector<bool> present;
+  present.reserve(refs.size());
+  while (!refs.empty()) {
+    auto some = refs.first(std::min(refs.size(), kMaxBatchOperations));
+    refs = refs.subspan(some.size());
+    v1::LinkRequest request;
+    request.set_domain(kDefaultDomain);
+    request.set_session_rev(session_rev_.value);
+    for (const ObjectRef& ref : some) ObjectRefToWire(ref, request.add_refs());
+    TILEKV_ASSIGN_OR_RETURN(v1::LinkResponse response, node_.Link(request, context));
+    if (response.present_size() != static_cast<int>(some.size())) {
+      return MakeError(Reason::kInternal, "a link was answered for another number of objects");
+    }
+    present.insert(present.end(), response.present().begin(), response.present().end());
+  }
+  return present;
+}
+
+absl::StatusOr<bool> NodeUploadSession::Put(const ObjectRef& ref, Bytes content,
+                                            const Encoding& encoding, const CallContext& context) {
+  ObjectPut put;
+  put.session_rev = session_rev_;
+  put.ref = ref;
+  put.encoding = encoding;
+  put.content = content;
+  return node_.PutObject(put, context);
+}
+
+absl::StatusOr<v1::CommitResponse> NodeUploadSession::Commit(v1::CommitRequest request,
+                                                             const CallContext& context) {
+  request.set_token(token_);
+  request.set_session_rev(session_rev_.value);
+  request.set_commit_id(commit_id_);
+  return node_.Commit(request, context);
+}
+
+}  // namespace tilekv

@@ -1,0 +1,268 @@
+#include "kvstore/value_put.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/chunked_blob.h"
+#include "kvstore/object/object_hash.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+constexpr size_t kRequestIdBytes = 16;
+// Content of other sources up to here is read first, so that it can be sent again.
+constexpr uint64_t kKeptBytes = kTransferChunkBytes;
+
+// What one try took of a source. With its end not reached, no transaction was sent.
+class WatchedSource : public ByteSource {
+ public:
+  explicit WatchedSource(ByteSource& source) : source_(source) {}
+  absl::StatusOr<uint64_t> Read(MutableBytes out) override {
+    taken_ = true;
+    absl::StatusOr<uint64_t> read = source_.Read(out);
+    ended_ = ended_ || (read.ok() && *read == 0);
+    return read;
+  }
+  std::optional<uint64_t> length() const override { return source_.length(); }
+  bool taken() const { return taken_; }
+  bool ended() const { return ended_; }
+
+ private:
+  ByteSource& source_;
+  bool taken_ = false;
+  bool ended_ = false;
+};
+
+// What was read already, then the rest.
+class ChainedSource : public ByteSource {
+ public:
+  ChainedSource(Bytes begun, ByteSource& rest) : begun_(begun), rest_(rest) {}
+  absl::StatusOr<uint64_t> Read(MutableBytes out) override {
+    TILEKV_ASSIGN_OR_RETURN(uint64_t read, begun_.Read(out));
+    return read > 0 ? absl::StatusOr<uint64_t>(read) : rest_.Read(out);
+  }
+  std::optional<uint64_t> length() const override { return rest_.length(); }
+
+ private:
+  SpanSource begun_;
+  ByteSource& rest_;
+};
+
+// Fills `out` as far as the source goes.
+absl::StatusOr<uint64_t> ReadFull(ByteSource& source, MutableBytes out) {
+  uint64_t filled = 0;
+  while (filled < out.size()) {
+    TILEKV_ASSIGN_OR_RETURN(uint64_t read, source.Read(out.subspan(filled)));
+    if (read == 0) break;
+    filled += read;
+  }
+  return filled;
+}
+
+PutResult ToResult(const v1::PutValueOutcome& outcome) {
+  return {outcome.applied(), outcome.version(), outcome.length()};
+}
+
+// Puts chunks and the trees over them as they come.
+class ChunkWriter {
+ public:
+  ChunkWriter(UploadSession& session, uint64_t max_object_bytes, const CallContext& context)
+      : session_(session), max_object_bytes_(max_object_bytes), context_(context) {}
+
+  absl::Status Add(Bytes piece) {
+    if (blobs_.size() == MaxValueChunks(1, max_object_bytes_)) TILEKV_RETURN_IF_ERROR(CloseTree());
+    ObjectRef ref = RefOf(0, piece);
+    TILEKV_RETURN_IF_ERROR(PutIfMissing(ref, piece));
+    blobs_.push_back({ref, piece.size()});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ValueChunk> Finish() {
+    if (trees_.empty() || !blobs_.empty()) TILEKV_RETURN_IF_ERROR(CloseTree());
+    return trees_.size() == 1 ? trees_[0] : PutTree(2, trees_);
+  }
+
+ private:
+  absl::Status PutIfMissing(const ObjectRef& ref, Bytes content) {
+    TILEKV_ASSIGN_OR_RETURN(std::vector<bool> present, session_.Link({&ref, 1}, context_));
+    return present[0] ? absl::OkStatus() : session_.Put(ref, content, {}, context_).status();
+  }
+
+  absl::StatusOr<ValueChunk> PutTree(uint8_t level, const std::vector<ValueChunk>& chunks) {
+    std::string content = EncodeTree(EncodeValueChunks(level, chunks));
+    ValueChunk tree{RefOf(level, AsBytes(content)), 0};
+    for (const ValueChunk& chunk : chunks) tree.content_bytes += chunk.content_bytes;
+    TILEKV_RETURN_IF_ERROR(PutIfMissing(tree.ref, AsBytes(content)));
+    return tree;
+  }
+
+  absl::Status CloseTree() {
+    if (trees_.size() == MaxValueChunks(2, max_object_bytes_)) {
+      return MakeError(
+          Reason::kObjectTooLarge,
+          fmt::format("the value has more chunks than two levels of trees hold in a "
+                      "store that takes objects up to {} bytes ({})",
+                      FormatCount(max_object_bytes_), FormatSizeShort(max_object_bytes_)));
+    }
+    TILEKV_ASSIGN_OR_RETURN(ValueChunk tree, PutTree(1, blobs_));
+    trees_.push_back(tree);
+    blobs_.clear();
+    return absl::OkStatus();
+  }
+
+  UploadSession& session_;
+  const uint64_t max_object_bytes_;
+  const CallContext& context_;
+  std::vector<ValueChunk> blobs_;  // of the tree of level 1 that is being filled
+  std::vector<ValueChunk> trees_;
+};
+
+}  // namespace
+
+void SetCondition(const WriteCondition& condition, v1::Condition* message) {
+  switch (condition.kind) {
+    case WriteCondition::Kind::kNone:
+      break;
+    case WriteCondition::Kind::kAbsent:
+      message->set_absent(true);
+      break;
+    case WriteCondition::Kind::kVersion:
+      message->set_version(condition.version);
+      break;
+  }
+}
+
+absl::StatusOr<PutResult> ValuePut::Send(v1::PutValueHeader header, ByteSource* source,
+                                         const CallContext& context) {
+  auto* span = dynamic_cast<SpanSource*>(source);
+  RetryPolicy policy(retry_, context);
+  bool unknown = false;  // a try ended without an answer after it may have sent its transaction
+  while (true) {
+    std::optional<SpanSource> copy;
+    if (span != nullptr) copy.emplace(*span);
+    SpanSource nothing{Bytes()};
+    WatchedSource watched(copy                ? *copy
+                          : source != nullptr ? *source
+                                              : static_cast<ByteSource&>(nothing));
+    std::optional<Revision> fixed;
+    auto result = node_.PutValue(
+        header, source == nullptr ? nullptr : &watched,
+        [&fixed](Revision compare) { fixed = compare; }, context);
+    if (result.ok()) return ToResult(*result);
+    Reason reason = GetReason(result.status());
+    bool sent = fixed && (source == nullptr || watched.ended());
+    bool definite = reason == Reason::kOverloaded || reason == Reason::kSessionLost;
+    if (sent && (reason == Reason::kNodeUnavailable || reason == Reason::kDeadlineExceeded ||
+                 reason == Reason::kCancelled)) {
+      unknown = true;
+      header.set_compare(fixed->value);
+    }
+    bool readable = span != nullptr || source == nullptr || !watched.taken();
+    // A root's session is the caller's: when it is lost, a new try finds nothing else.
+    bool again = reason == Reason::kNodeUnavailable || reason == Reason::kOverloaded ||
+                 (definite && !header.has_root());
+    if (again && readable && policy.TryAgain()) continue;
+    if (!unknown || reason == Reason::kOutcomeUnknown) return result.status();
+    return MakeError(Reason::kOutcomeUnknown,
+                     fmt::format("key '{}': the write may have happened or not: {}",
+                                 Printable(header.key()), ErrorText(result.status())));
+  }
+}
+
+absl::StatusOr<PutResult> ValuePut::Put(std::string_view key, ByteSource& source,
+                                        const PutOptions& options) {
+  TILEKV_RETURN_IF_ERROR(CheckKey(key));
+  v1::PutValueHeader header;
+  header.set_key(std::string(key));
+  header.set_request_id(retry_.random->Bytes(kRequestIdBytes));
+  SetCondition(options.condition, header.mutable_condition());
+  if (source.length()) header.set_length(*source.length());
+  bool small = source.length().value_or(0) <= kKeptBytes;
+  if (!small || dynamic_cast<SpanSource*>(&source) != nullptr) {
+    return Send(std::move(header), &source, options.context);
+  }
+  Buffer kept = pool_.Get(kKeptBytes);
+  TILEKV_ASSIGN_OR_RETURN(uint64_t read, ReadFull(source, kept.span()));
+  Bytes begun = Bytes(kept.span()).first(read);
+  if (read == kKeptBytes) {
+    ChainedSource chained(begun, source);
+    return Send(std::move(header), &chained, options.context);
+  }
+  SpanSource whole(begun);
+  return Send(std::move(header), &whole, options.context);
+}
+
+absl::StatusOr<PutResult> ValuePut::PutChunked(std::string_view key, ByteSource& source,
+                                               UploadSession& session, uint64_t max_object_bytes,
+                                               const PutOptions& options) {
+  ChunkWriter writer(session, max_object_bytes, options.context);
+  Buffer buffer = pool_.Get(ValueChunkBytes(max_object_bytes));
+  uint64_t total = 0;
+  while (true) {
+    TILEKV_RETURN_IF_ERROR(options.context.Check());
+    TILEKV_ASSIGN_OR_RETURN(uint64_t read, ReadFull(source, buffer.span()));
+    if (read == 0) break;
+    total += read;
+    TILEKV_RETURN_IF_ERROR(writer.Add(Bytes(buffer.span()).first(read)));
+    if (read < buffer.size()) break;
+  }
+  if (source.length() && *source.length() != total) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("key '{}': {} bytes came of the declared {}", Printable(key),
+                                 FormatCount(total), FormatCount(*source.length())));
+  }
+  TILEKV_ASSIGN_OR_RETURN(ValueChunk root, writer.Finish());
+  v1::PutValueHeader header;
+  header.set_key(std::string(key));
+  header.set_request_id(retry_.random->Bytes(kRequestIdBytes));
+  SetCondition(options.condition, header.mutable_condition());
+  ObjectRefToWire(root.ref, header.mutable_root());
+  header.set_root_length(total);
+  header.set_token(session.token());
+  header.set_session_rev(session.session_rev().value);
+  return Send(std::move(header), nullptr, options.context);
+}
+
+absl::StatusOr<std::vector<PutResult>> ValuePut::PutBatch(
+    const std::vector<BatchPutEntry>& entries) {
+  v1::BatchPutRequest request;
+  request.set_request_id(retry_.random->Bytes(kRequestIdBytes));
+  for (const BatchPutEntry& entry : entries) {
+    v1::BatchPutItem& item = *request.add_items();
+    item.set_key(entry.key);
+    item.set_content(entry.content);
+    SetCondition(entry.condition, item.mutable_condition());
+  }
+  const CallContext context;
+  RetryPolicy policy(retry_, context);
+  while (true) {
+    std::vector<uint64_t> fixed;
+    auto result = node_.BatchPut(
+        request, [&fixed](const std::vector<uint64_t>& compares) { fixed = compares; }, context);
+    if (result.ok()) {
+      std::vector<PutResult> results;
+      for (const v1::PutValueOutcome& outcome : result->outcomes()) {
+        results.push_back(ToResult(outcome));
+      }
+      return results;
+    }
+    Reason reason = GetReason(result.status());
+    // From here on a failed compare may be the work of the first try.
+    if (reason == Reason::kNodeUnavailable && !fixed.empty()) {
+      request.mutable_compares()->Assign(fixed.begin(), fixed.end());
+    }
+    bool again = reason == Reason::kNodeUnavailable || reason == Reason::kOverloaded;
+    if (again && policy.TryAgain()) continue;
+    if (request.compares_size() == 0 || reason == Reason::kOutcomeUnknown) return result.status();
+    return MakeError(Reason::kOutcomeUnknown,
+                     fmt::format("some of the batch may have been written, or all, or none: {}",
+                                 ErrorText(result.status())));
+  }
+}
+
+}  // namespace tilekv
