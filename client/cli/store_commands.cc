@@ -1,0 +1,227 @@
+// tilekv store ...: the store itself.
+#include <poll.h>
+
+#include "client/cli/arguments.h"
+#include "client/cli/command_table.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+
+namespace tilekv {
+namespace {
+
+constexpr int kWaitMillis = 1'000;  // between two rounds of gc --wait
+
+absl::StatusOr<v1::InfoResponse> AskInfo(Context& context, KvStore& store) {
+  return store.node().Info(v1::InfoRequest(), context.call());
+}
+
+Json InfoJson(const KvStore& store, const v1::InfoResponse& info) {
+  Json json;
+  json["uri"] = JsonText(store.uri());
+  json["kind"] = info.kind();
+  json["version"] = info.version();
+  json["format"] = info.format_version();
+  json["store_uuid"] = info.store_uuid();
+  json["max_object_bytes"] = info.max_object_bytes();
+  json["objects"] = info.objects();
+  json["content_bytes"] = info.content_bytes();
+  json["stored_bytes"] = info.stored_bytes();
+  json["quarantined_objects"] = info.quarantined_objects();
+  json["disk_total_bytes"] = info.disk_total_bytes();
+  json["disk_available_bytes"] = info.disk_available_bytes();
+  json["revision"] = info.revision();
+  return json;
+}
+
+absl::Status PrintInfo(Context& context, const KvStore& store, const v1::InfoResponse& info) {
+  if (context.out().is_json()) return context.out().Document(InfoJson(store, info));
+  std::string text = fmt::format(
+      "store         {} ({})\nuuid          {}\nformat        {}, written by TileKV {}\n"
+      "object limit  {} ({} bytes)\nobjects       {}\ncontent       {}\nstored        {}\n",
+      Printable(store.uri()), info.kind(), info.store_uuid(), info.format_version(), info.version(),
+      FormatSizeShort(info.max_object_bytes()), FormatCount(info.max_object_bytes()),
+      FormatCount(info.objects()), FormatSize(info.content_bytes()),
+      FormatSize(info.stored_bytes()));
+  if (info.disk_total_bytes() > 0) {
+    text += fmt::format("disk          {} free of {}\n", FormatSize(info.disk_available_bytes()),
+                        FormatSize(info.disk_total_bytes()));
+  }
+  text += fmt::format("revision      {}\n", info.revision());
+  if (info.quarantined_objects() > 0) {
+    text += context.out().style().Red(
+        fmt::format("quarantined   {} damaged objects; see 'tilekv store fsck'\n",
+                    FormatCount(info.quarantined_objects())));
+  }
+  return context.out().Write(text);
+}
+
+absl::StatusOr<int> StoreInit(Context& context, const Arguments& arguments) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> limit, arguments.Size("--max-object-bytes"));
+  if (!context.options().store.empty()) {
+    TILEKV_ASSIGN_OR_RETURN(StoreUri uri, StoreUri::Parse(context.options().store));
+    if (uri.kind == StoreUri::Kind::kNodes) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("{} is served by a node, which makes its store itself: "
+                                   "tilekv-server --data-dir DIR [--max-object-bytes N]",
+                                   Printable(context.options().store)));
+    }
+  }
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store(limit));
+  TILEKV_ASSIGN_OR_RETURN(v1::InfoResponse info, AskInfo(context, *store));
+  TILEKV_RETURN_IF_ERROR(PrintInfo(context, *store, info));
+  return kExitDone;
+}
+
+absl::StatusOr<int> StoreInfo(Context& context, const Arguments&) {
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  TILEKV_ASSIGN_OR_RETURN(v1::InfoResponse info, AskInfo(context, *store));
+  TILEKV_RETURN_IF_ERROR(PrintInfo(context, *store, info));
+  return kExitDone;
+}
+
+Json CollectJson(const v1::CollectResponse& round, bool dry_run) {
+  Json json;
+  json["dry_run"] = dry_run;
+  json["purged_versions"] = round.purged_versions();
+  json["live_objects"] = round.live_objects();
+  json["live_bytes"] = round.live_bytes();
+  json["deleted_objects"] = round.deleted_objects();
+  json["deleted_bytes"] = round.deleted_bytes();
+  json["kept_by_sessions"] = round.kept_by_sessions();
+  json["fence"] = round.fence();
+  json["sessions"] = Json::array();
+  for (const std::string& session : round.sessions()) json["sessions"].push_back(JsonText(session));
+  return json;
+}
+
+std::string CollectText(const v1::CollectResponse& round, bool dry_run) {
+  std::string text = fmt::format(
+      "{} {} objects ({}); {} objects ({}) are in use", dry_run ? "would delete" : "deleted",
+      FormatCount(round.deleted_objects()), FormatSize(round.deleted_bytes()),
+      FormatCount(round.live_objects()), FormatSize(round.live_bytes()));
+  if (round.purged_versions() > 0) {
+    text += fmt::format("\n{} deleted versions, whose grace is over, {} forgotten",
+                        round.purged_versions(), dry_run ? "would be" : "are");
+  }
+  if (round.kept_by_sessions() > 0) {
+    text += fmt::format("\n{} objects are kept for uploads under way:",
+                        FormatCount(round.kept_by_sessions()));
+    for (const std::string& session : round.sessions()) text += "\n  " + Printable(session);
+  }
+  return text;
+}
+
+absl::StatusOr<int> StoreCollect(Context& context, const Arguments& arguments) {
+  v1::CollectRequest request;
+  request.set_dry_run(arguments.Has("--dry-run"));
+  bool wait = arguments.Has("--wait");
+  if (wait && request.dry_run()) {
+    return MakeError(Reason::kInvalidArgument, "--dry-run and --wait exclude each other");
+  }
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  v1::CollectResponse sum;
+  while (true) {
+    TILEKV_ASSIGN_OR_RETURN(v1::CollectResponse round,
+                            store->node().Collect(request, context.call()));
+    round.set_deleted_objects(round.deleted_objects() + sum.deleted_objects());
+    round.set_deleted_bytes(round.deleted_bytes() + sum.deleted_bytes());
+    round.set_purged_versions(round.purged_versions() + sum.purged_versions());
+    sum = round;
+    if (!wait || sum.kept_by_sessions() == 0) break;
+    poll(nullptr, 0, kWaitMillis);  // a signal ends it early
+    TILEKV_RETURN_IF_ERROR(context.call().Check());
+  }
+  TILEKV_RETURN_IF_ERROR(
+      context.Done(CollectText(sum, request.dry_run()), CollectJson(sum, request.dry_run())));
+  return kExitDone;
+}
+
+absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
+  v1::FsckRequest request;
+  request.set_verify_content(arguments.Has("--content"));
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  TILEKV_ASSIGN_OR_RETURN(v1::FsckResponse report, store->node().Fsck(request, context.call()));
+  bool sound = report.problem_count() == 0;
+  Output& out = context.out();
+  if (out.is_json()) {
+    Json json;
+    json["objects"] = report.objects();
+    json["bytes"] = report.bytes();
+    json["versions"] = report.versions();
+    json["values"] = report.values();
+    json["content_verified"] = request.verify_content();
+    json["problem_count"] = report.problem_count();
+    json["problems"] = Json::array();
+    for (const v1::FsckProblem& problem : report.problems()) {
+      json["problems"].push_back({{"kind", problem.kind()},
+                                  {"where", JsonText(problem.where())},
+                                  {"text", JsonText(problem.text())}});
+    }
+    TILEKV_RETURN_IF_ERROR(out.Document(json));
+    return sound ? kExitDone : kExitDiffers;
+  }
+  ListPrinter printer(out, {{"PROBLEM"}, {"WHERE"}, {"TEXT"}});
+  for (const v1::FsckProblem& problem : report.problems()) {
+    TILEKV_RETURN_IF_ERROR(printer.Add(
+        {{problem.kind(), Printable(problem.where()), Printable(problem.text())}, nullptr}));
+  }
+  TILEKV_RETURN_IF_ERROR(printer.Finish());
+  uint64_t hidden = report.problem_count() - static_cast<uint64_t>(report.problems_size());
+  if (hidden > 0) TILEKV_RETURN_IF_ERROR(out.Line(fmt::format("... and {} more", hidden)));
+  std::string checked = fmt::format("{} objects ({}), {} versions and {} values checked{}",
+                                    FormatCount(report.objects()), FormatSize(report.bytes()),
+                                    FormatCount(report.versions()), FormatCount(report.values()),
+                                    request.verify_content() ? ", every byte read" : "");
+  TILEKV_RETURN_IF_ERROR(out.Line(
+      sound
+          ? checked + ": " + out.style().Green("sound")
+          : checked + ": " + out.style().Red(fmt::format("{} problems", report.problem_count()))));
+  return sound ? kExitDone : kExitDiffers;
+}
+
+}  // namespace
+
+std::vector<CommandSpec> StoreCommandSpecs() {
+  return {
+      {.noun = "store",
+       .verb = "init",
+       .summary = "make a store in a directory",
+       .help =
+           "The first writing command does so too. The object limit is a property of the store, "
+           "set when it is made; asking for another one later is an error.",
+       .flags = {{"--max-object-bytes", "", "N",
+                  fmt::format("the object limit, {} to {} (default: {})",
+                              FormatSizeShort(kLeastMaxObjectBytes),
+                              FormatSizeShort(kGreatestMaxObjectBytes),
+                              FormatSizeShort(kDefaultMaxObjectBytes))}},
+       .examples = {{"tilekv --store ./data store init --max-object-bytes 16MiB", ""}},
+       .access = Access::kWrite,
+       .handler = StoreInit},
+      {.noun = "store",
+       .verb = "info",
+       .summary = "limits, contents and disk of the store",
+       .access = Access::kRead,
+       .handler = StoreInfo},
+      {.noun = "store",
+       .verb = "gc",
+       .summary = "delete what nothing refers to",
+       .help = "What an upload under way has sent or found is kept until it ends.",
+       .flags = {{"--dry-run", "", "", "say what would be deleted"},
+                 {"--wait", "", "", "repeat until no upload holds anything back"}},
+       .access = Access::kWrite,
+       .handler = StoreCollect},
+      {.noun = "store",
+       .verb = "fsck",
+       .summary = "check that everything named is there and sound",
+       .help = "Exits with 1 when there are problems.",
+       .flags = {{"--content", "", "", "read and hash every object too"}},
+       .access = Access::kRead,
+       .handler = StoreFsck},
+  };
+}
+
+}  // namespace tilekv
