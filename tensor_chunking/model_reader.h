@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,8 @@
 #include "tensor_chunking/manifest.h"
 #include "tensor_chunking/read_plan.h"
 #include "tensor_chunking/slice.h"
+#include "tensor_chunking/source_files.h"
+#include "tensor_chunking/tile_reader.h"
 
 namespace tilekv {
 
@@ -67,8 +71,9 @@ class ModelReader {
   const Manifest& manifest() const { return manifest_; }
   // "NS/NAME@NUMBER".
   std::string full_name() const;
-  // NOT_FOUND names the tensor and says how many there are.
-  absl::StatusOr<const TensorEntry*> Find(std::string_view tensor) const;
+  // The tensor of this name, an alias followed, with all its tiles: those of very large tensors are
+  // read at first use and kept. NOT_FOUND names the tensor and says how many there are.
+  absl::StatusOr<std::shared_ptr<const TensorEntry>> Find(std::string_view tensor);
 
   // Each fills `out`, whose size must be that of the result in bytes. Bytes asked and received are
   // added to `stats`.
@@ -79,9 +84,13 @@ class ModelReader {
   // allowed.
   absl::Status ReadRows(std::string_view tensor, std::span<const int64_t> rows, MutableBytes out,
                         ReadStats* stats = nullptr);
-  // Content bytes [offset, offset + out.size()) of the row-major tensor.
-  absl::Status ReadBytes(const TensorEntry& tensor, uint64_t offset, MutableBytes out,
-                         ReadStats* stats = nullptr);
+  // `count` rows from `first`, whole: contiguous content, whatever the tiles are. Rank 0 has one
+  // row.
+  absl::Status ReadRowRange(const TensorEntry& tensor, uint64_t first, uint64_t count,
+                            MutableBytes out, ReadStats* stats = nullptr);
+  // The same for one who has reserved the destination and TileReader::BufferBytes, on its thread.
+  absl::Status ReadRowRangeReserved(const TensorEntry& tensor, uint64_t first, uint64_t count,
+                                    MutableBytes out, ReadStats* stats = nullptr);
 
   // Tensors named (empty: all), in the order given (name order), a whole tensor or a tile at a
   // time, read ahead within the budget.
@@ -101,14 +110,23 @@ class ModelReader {
 
  private:
   ModelReader(KvStore& store, const ReaderOptions& options);
-  absl::Status LoadManifest(const std::string* root_content);
+  absl::Status LoadManifest(const std::string& root_content);
+  absl::Status CheckSize(std::string_view tensor, uint64_t bytes, MutableBytes out) const;
+  absl::StatusOr<ReadPlan> RowRangePlan(const TensorEntry& tensor, uint64_t first, uint64_t count,
+                                        MutableBytes out) const;
+  absl::StatusOr<std::vector<std::shared_ptr<const TensorEntry>>> Select(
+      const std::vector<std::string>& tensors);
 
   KvStore& store_;
   ReaderOptions options_;
   std::shared_ptr<BufferPool> pool_;
   std::unique_ptr<ByteBudget> budget_;
+  TileReader tiles_;
   v1::VersionInfo version_;
   Manifest manifest_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<const TensorEntry>, std::less<>> listed_
+      ABSL_GUARDED_BY(mutex_);  // tensors whose tile lists have been read
 };
 
 }  // namespace tilekv

@@ -18,6 +18,7 @@
 #include "kvstore/model_name.h"
 #include "tensor_chunking/layout.h"
 #include "tensor_chunking/manifest.h"
+#include "tensor_chunking/source_files.h"
 
 namespace tilekv {
 
@@ -35,11 +36,12 @@ struct SideFileSource {
   uint64_t length = 0;
   std::function<absl::Status(uint64_t offset, MutableBytes out)> read;
 };
-// Files that the model came from, for an export that is the same to the byte: `files` names headers
-// by index into `blobs`.
+// Files that the model came from, for an export that is the same to the byte. The references to
+// headers and index in `files` are filled in by the writer.
 struct SourceFilesInput {
   SourceFiles files;
-  std::vector<std::string> blobs;
+  std::vector<std::string> headers;  // verbatim, one for each of files.files
+  std::string index;                 // verbatim, where files.index is set
 };
 
 struct WriteProgress {

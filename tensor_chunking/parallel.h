@@ -100,6 +100,7 @@ class OrderedPrefetch {
     while (true) {
       size_t index = 0;
       absl::StatusOr<Reservation> reservation = Reservation();
+      Reservation held;
       {
         // One thread at a time takes an index and its reservation: so they are granted in order.
         MutexLock dispatch(dispatch_);
@@ -107,11 +108,9 @@ class OrderedPrefetch {
         index = next_++;
         reservation = Reserve(cost_(index));
       }
-      Item item{reservation.status(), Reservation()};
-      if (reservation.ok()) {
-        item.value = produce_(index);
-        item.reservation = *std::move(reservation);
-      }
+      if (reservation.ok()) held = *std::move(reservation);
+      Item item{reservation.ok() ? produce_(index) : absl::StatusOr<T>(reservation.status()),
+                std::move(held)};
       bool failed = !item.value.ok();
       MutexLock lock(mutex_);
       if (stopped_) return;

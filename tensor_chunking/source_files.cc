@@ -15,8 +15,8 @@ namespace {
 constexpr uint64_t kLeastFileBytes = 4 + 1 + 8 + 4 + 8;
 
 absl::Status CheckSourceFiles(const SourceFiles& sources, Reason reason) {
-  const SourceFile* previous = nullptr;
-  for (const SourceFile& file : sources.files) {
+  const KeptSourceFile* previous = nullptr;
+  for (const KeptSourceFile& file : sources.files) {
     TILEKV_RETURN_IF_ERROR(CheckRelativePath(file.path, reason));
     TILEKV_RETURN_IF_ERROR(CheckStoredContent(file.header, reason));
     if (file.kind != SourceKind::kSafetensors) {
@@ -49,7 +49,7 @@ absl::StatusOr<EncodedObject> EncodeSourceFiles(const SourceFiles& sources,
   std::string& opaque = tree.opaque;
   AppendOpaqueHead(opaque);
   AppendLe<uint32_t>(opaque, static_cast<uint32_t>(sources.files.size()));
-  for (const SourceFile& file : sources.files) {
+  for (const KeptSourceFile& file : sources.files) {
     AppendText(opaque, file.path);
     AppendLe<uint8_t>(opaque, static_cast<uint8_t>(file.kind));
     AppendLe<uint64_t>(opaque, file.length_bytes);
@@ -79,7 +79,7 @@ absl::StatusOr<SourceFiles> DecodeSourceFiles(Bytes content) {
   SourceFiles sources;
   const uint32_t count = in.ReadCount(kLeastFileBytes);
   for (uint32_t i = 0; i < count && in.status().ok(); ++i) {
-    SourceFile& file = sources.files.emplace_back();
+    KeptSourceFile& file = sources.files.emplace_back();
     file.path = in.TakeText();
     file.kind = static_cast<SourceKind>(in.Read<uint8_t>());
     file.length_bytes = in.Read<uint64_t>();

@@ -18,14 +18,14 @@ inline constexpr uint8_t kSourceFilesLevel = 3;
 
 enum class SourceKind : uint8_t { kSafetensors = 1 };
 
-struct SourceFile {
+struct KeptSourceFile {
   std::string path;  // relative, see relative_path.h
   SourceKind kind = SourceKind::kSafetensors;
   uint64_t length_bytes = 0;  // of the whole file
   // Its first bytes, verbatim: for safetensors the 8 bytes of the length and the header itself.
   StoredContent header;
 
-  friend bool operator==(const SourceFile&, const SourceFile&) = default;
+  friend bool operator==(const KeptSourceFile&, const KeptSourceFile&) = default;
 };
 
 struct SourceFiles {
@@ -35,7 +35,7 @@ struct SourceFiles {
 
     friend bool operator==(const Index&, const Index&) = default;
   };
-  std::vector<SourceFile> files;  // ascending by path, bytewise
+  std::vector<KeptSourceFile> files;  // ascending by path, bytewise
   std::optional<Index> index;     // the *.index.json beside them
 
   friend bool operator==(const SourceFiles&, const SourceFiles&) = default;

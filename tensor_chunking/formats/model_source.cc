@@ -16,7 +16,7 @@ SourceTensor ModelSource::tensor(size_t index) const {
   const Tables& tables = tables_[ref.file];
   SourceTensor tensor;
   tensor.file = ref.file;
-  if (files_[ref.file].kind == SourceFile::Kind::kNpy) {
+  if (files_[ref.file].kind == WeightFile::Kind::kNpy) {
     tensor.name = tables.npy_name;
     tensor.dtype = tables.npy.dtype;
     tensor.shape = tables.npy.shape;
@@ -38,7 +38,7 @@ SourceTensor ModelSource::tensor(size_t index) const {
 uint64_t ModelSource::memory_bytes() const {
   uint64_t total = order_.capacity() * sizeof(TensorRef);
   for (const Tables& tables : tables_) total += tables.safetensors.tensors.memory_bytes();
-  for (const SourceFile& file : files_) total += file.header.capacity();
+  for (const WeightFile& file : files_) total += file.header.capacity();
   if (index_.has_value()) total += index_->content.capacity();
   return total;
 }
@@ -50,7 +50,7 @@ absl::Status ModelSource::ReadAt(uint32_t file, uint64_t offset, MutableBytes ou
 absl::Status ModelSource::ReadTensor(size_t index, uint64_t offset, MutableBytes out) const {
   SourceTensor tensor = this->tensor(index);
   TILEKV_CHECK(out.size() <= tensor.length_bytes && offset <= tensor.length_bytes - out.size());
-  if (files_[tensor.file].kind == SourceFile::Kind::kSafetensors) {
+  if (files_[tensor.file].kind == WeightFile::Kind::kSafetensors) {
     return ReadAt(tensor.file, tensor.offset + offset, out);
   }
   auto read = [&](uint64_t at, MutableBytes to) { return ReadAt(tensor.file, at, to); };
@@ -73,7 +73,7 @@ absl::Status ModelSource::VerifyUnchanged() const {
     }
     return absl::OkStatus();
   };
-  for (const SourceFile& file : files_) TILEKV_RETURN_IF_ERROR(check(file.path, file.identity));
+  for (const WeightFile& file : files_) TILEKV_RETURN_IF_ERROR(check(file.path, file.identity));
   for (const SourceSideFile& file : side_files_) {
     TILEKV_RETURN_IF_ERROR(check(file.path, file.identity));
   }

@@ -56,7 +56,7 @@ struct SourceTensor {
   bool big_endian = false;
 };
 
-struct SourceFile {
+struct WeightFile {
   enum class Kind { kSafetensors, kNpy };
   std::string path;  // relative to the folder; the file's name for a single file
   Kind kind{};
@@ -83,7 +83,7 @@ class ModelSource {
  public:
   size_t tensor_count() const { return order_.size(); }
   SourceTensor tensor(size_t index) const;                         // in name order, bytewise
-  const std::vector<SourceFile>& files() const { return files_; }  // by path
+  const std::vector<WeightFile>& files() const { return files_; }  // by path
   const std::vector<SourceSideFile>& side_files() const { return side_files_; }  // by path
   const std::vector<LeftOutFile>& left_out() const { return left_out_; }         // by path
   const std::optional<SourceIndexFile>& index() const { return index_; }
@@ -121,7 +121,7 @@ class ModelSource {
   FileSystem* fs_ = nullptr;
   std::unique_ptr<FileCache> cache_;
   std::string folder_;  // what paths are relative to
-  std::vector<SourceFile> files_;
+  std::vector<WeightFile> files_;
   std::vector<Tables> tables_;
   std::vector<TensorRef> order_;
   std::vector<SourceSideFile> side_files_;

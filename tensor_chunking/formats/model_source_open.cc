@@ -180,7 +180,7 @@ class ModelSourceOpener {
         ParseSafetensorsHeader(std::string_view(header).substr(kSafetensorsLengthBytes), size,
                                file.path));
     source_.files_.push_back({.path = file.path,
-                              .kind = SourceFile::Kind::kSafetensors,
+                              .kind = WeightFile::Kind::kSafetensors,
                               .identity = file.info,
                               .header = std::move(header)});
     source_.tables_.push_back(std::move(tables));
@@ -204,7 +204,7 @@ class ModelSourceOpener {
     }
     tables.npy_name = name;
     source_.files_.push_back(
-        {.path = file.path, .kind = SourceFile::Kind::kNpy, .identity = file.info, .header = {}});
+        {.path = file.path, .kind = WeightFile::Kind::kNpy, .identity = file.info, .header = {}});
     source_.tables_.push_back(std::move(tables));
     return absl::OkStatus();
   }
@@ -217,7 +217,7 @@ class ModelSourceOpener {
     for (size_t f = 0; f < source_.files_.size(); ++f) count += RowsOf(f);
     order.reserve(count);
     for (uint32_t f = 0; f < source_.files_.size(); ++f) {
-      bool npy = source_.files_[f].kind == SourceFile::Kind::kNpy;
+      bool npy = source_.files_[f].kind == WeightFile::Kind::kNpy;
       for (uint32_t i = 0; i < RowsOf(f); ++i) {
         order.push_back({f, npy ? 0 : source_.tables_[f].safetensors.by_name[i]});
       }
@@ -246,13 +246,13 @@ class ModelSourceOpener {
   }
 
   size_t RowsOf(size_t file) const {
-    return source_.files_[file].kind == SourceFile::Kind::kNpy
+    return source_.files_[file].kind == WeightFile::Kind::kNpy
                ? 1
                : source_.tables_[file].safetensors.tensors.size();
   }
   std::string_view NameOf(const ModelSource::TensorRef& ref) const {
     const ModelSource::Tables& tables = source_.tables_[ref.file];
-    return source_.files_[ref.file].kind == SourceFile::Kind::kNpy
+    return source_.files_[ref.file].kind == WeightFile::Kind::kNpy
                ? std::string_view(tables.npy_name)
                : tables.safetensors.tensors[ref.row].name;
   }
@@ -336,8 +336,8 @@ class ModelSourceOpener {
 
   void DropDerivableHeader() {
     if (source_.files_.size() != 1 || source_.index_.has_value()) return;
-    SourceFile& file = source_.files_[0];
-    if (file.kind != SourceFile::Kind::kSafetensors) return;
+    WeightFile& file = source_.files_[0];
+    if (file.kind != WeightFile::Kind::kSafetensors) return;
     const SafetensorsHeader& header = source_.tables_[0].safetensors;
     // A model without metadata does not tell an empty `__metadata__` from none.
     if (header.metadata.has_value() && header.metadata->empty()) return;

@@ -503,8 +503,8 @@ TEST(ModelSource, MoreFilesThanMayBeOpenAreReadAll) {
 
 TEST(ModelSource, TenThousandTensorsOfManyFilesComeInOrder) {
   TestFolder folder;
-  std::vector<TestTensor> even;
-  std::vector<TestTensor> odd;
+  std::vector<NamedBytes> even;
+  std::vector<NamedBytes> odd;
   for (int i = 0; i < 10'000; ++i) {
     (i % 2 == 0 ? even : odd).push_back({fmt::format("t{:05}", i), std::string(1, 'a')});
   }

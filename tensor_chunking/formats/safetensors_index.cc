@@ -9,6 +9,7 @@
 #include "kvstore/base/utf8.h"
 #include "tensor_chunking/formats/json_events.h"
 #include "tensor_chunking/formats/text_list.h"
+#include "tensor_chunking/relative_path.h"
 
 namespace tilekv {
 namespace {
@@ -78,7 +79,9 @@ class IndexHandler : public JsonHandler {
     std::vector<std::string> outside;
     for (auto& [name, number] : shards_) {
       place[number] = static_cast<uint32_t>(index_.shards.size());
-      if (!IsInsideFolder(name)) outside.push_back(fmt::format("'{}'", Printable(name)));
+      if (!CheckRelativePath(name, Reason::kInvalidFile).ok()) {
+        outside.push_back(fmt::format("'{}'", Printable(name)));
+      }
       index_.shards.push_back(name);
     }
     if (!outside.empty()) {
@@ -169,18 +172,6 @@ absl::StatusOr<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
   absl::Status status = ParseInto(json, index);
   if (!status.ok()) return WithContext(status, fmt::format("'{}'", Printable(file)));
   return index;
-}
-
-bool IsInsideFolder(std::string_view path) {
-  if (!IsValidUtf8(path) || path.find('\\') != path.npos || path.find('\0') != path.npos) {
-    return false;
-  }
-  while (true) {
-    std::string_view part = path.substr(0, path.find('/'));
-    if (part.empty() || part == "." || part == "..") return false;
-    if (part.size() == path.size()) return true;
-    path.remove_prefix(part.size() + 1);
-  }
 }
 
 std::string BuildSafetensorsIndex(const std::map<std::string_view, std::string_view>& weight_map,

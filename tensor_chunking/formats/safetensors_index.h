@@ -25,14 +25,9 @@ struct SafetensorsIndex {
 };
 
 // INVALID_FILE (naming `file`) for bad JSON, a tensor twice, no tensors at all, and shards that
-// leave the folder: absolute, or with `.`, `..`, empty parts or backslashes. What else is in the
-// index is passed over.
+// leave the folder (CheckRelativePath). What else is in the index is passed over.
 absl::StatusOr<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
                                                        std::string_view file);
-
-// Whether `path` is made of names joined by '/', none of them empty, `.` or `..`, in UTF-8 without
-// NUL and backslash: what stays in its folder, on any system.
-bool IsInsideFolder(std::string_view path);
 
 // The index as Hugging Face's tools write it (json.dumps with indent=2 and sort_keys=True, and a
 // newline): keys sorted, all but ASCII escaped.

@@ -10,8 +10,8 @@
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "tensor_chunking/formats/file_kinds.h"
-#include "tensor_chunking/formats/safetensors_index.h"
 #include "tensor_chunking/formats/text_list.h"
+#include "tensor_chunking/relative_path.h"
 
 namespace tilekv {
 namespace {
@@ -84,7 +84,7 @@ class Walk {
                                                                             : "";
     if (!why.empty()) return LeaveOut(path, *info, why, depth);
     if (folder) return Folder(path, depth + 1);
-    if (!IsInsideFolder(path)) {
+    if (!CheckRelativePath(path, Reason::kInvalidFile).ok()) {
       bad_names_.push_back(fmt::format("'{}'", Printable(path)));
       return absl::OkStatus();
     }

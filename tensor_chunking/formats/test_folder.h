@@ -58,16 +58,16 @@ class TestFolder {
 };
 
 // A safetensors file of U8 tensors, each of the bytes given, in the order given.
-struct TestTensor {
+struct NamedBytes {
   std::string name;
   std::string bytes;
 };
-inline std::string SafetensorsFile(const std::vector<TestTensor>& tensors,
+inline std::string SafetensorsFile(const std::vector<NamedBytes>& tensors,
                                    std::string_view metadata = "") {
   std::string json = "{";
   std::string data;
   if (!metadata.empty()) json += fmt::format("\"__metadata__\":{}", metadata);
-  for (const TestTensor& tensor : tensors) {
+  for (const NamedBytes& tensor : tensors) {
     json += fmt::format("{}\"{}\":{{\"dtype\":\"U8\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                         json.size() > 1 ? "," : "", tensor.name, tensor.bytes.size(), data.size(),
                         data.size() + tensor.bytes.size());

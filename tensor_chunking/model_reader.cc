@@ -1,0 +1,205 @@
+#include "tensor_chunking/model_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/object_hash.h"
+#include "tensor_chunking/content_reader.h"
+#include "tensor_chunking/manifest_codec.h"
+
+namespace tilekv {
+namespace {
+
+absl::StatusOr<ObjectRef> RefFromProto(const v1::ObjectRef& proto) {
+  ObjectRef ref{.level = static_cast<uint8_t>(proto.level()), .length = proto.length()};
+  TILEKV_ASSIGN_OR_RETURN(ref.id, ObjectId::FromBytes(proto.id()));
+  return ref;
+}
+
+absl::Status NotFoundError(const ModelName& name, const v1::ResolveVersionResponse& response) {
+  std::string model = ModelName{.ns = name.ns, .name = name.name}.ToString();
+  if (!response.model_exists()) {
+    return MakeError(Reason::kNotFound, fmt::format("model '{}' is not in this store", model));
+  }
+  return MakeError(Reason::kNotFound,
+                   fmt::format("model '{}' has no version '{}'; see 'tilekv model log {}'", model,
+                               name.version.empty() ? "latest" : name.version, model));
+}
+
+}  // namespace
+
+ModelReader::ModelReader(KvStore& store, const ReaderOptions& options)
+    : store_(store),
+      options_(options),
+      pool_(BufferPool::Create(options.memory_bytes / 4)),
+      budget_(std::make_unique<ByteBudget>(options.memory_bytes)),
+      tiles_(store, *pool_, *budget_, DefaultThreads(options.threads)) {}
+
+ModelReader::~ModelReader() = default;
+
+absl::StatusOr<std::unique_ptr<ModelReader>> ModelReader::Open(KvStore& store,
+                                                               const ModelName& name,
+                                                               const ReaderOptions& options) {
+  v1::ResolveVersionRequest request;
+  request.set_ns(name.ns);
+  request.set_name(name.name);
+  request.set_version(name.version);
+  request.set_with_root(true);
+  TILEKV_ASSIGN_OR_RETURN(auto response, store.node().ResolveVersion(request, options.context));
+  if (!response.found()) return NotFoundError(name, response);
+  std::unique_ptr<ModelReader> reader(new ModelReader(store, options));
+  reader->version_ = response.version();
+  std::string content;
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef root, RefFromProto(reader->version_.record().root()));
+  if (response.has_root_content()) {
+    content = response.root_content();
+    if (RefOf(root.level, AsBytes(content)) != root) {
+      return MakeError(Reason::kDataLoss, fmt::format("{}: the root that came does not hash to {}",
+                                                      reader->full_name(), root.id.Short()));
+    }
+  } else {
+    TILEKV_ASSIGN_OR_RETURN(content, store.ReadObject(root, options.context));
+  }
+  absl::Status loaded = reader->LoadManifest(content);
+  if (!loaded.ok()) return WithContext(loaded, reader->full_name());
+  return reader;
+}
+
+absl::Status ModelReader::LoadManifest(const std::string& root_content) {
+  TILEKV_ASSIGN_OR_RETURN(ManifestRoot root, DecodeManifestRoot(AsBytes(root_content)));
+  std::vector<ObjectRef> refs;
+  for (const ManifestPageRef& page : root.pages) refs.push_back(page.ref);
+  std::vector<std::vector<TensorEntry>> pages;
+  absl::Status read = ReadObjectsWhole(store_, refs, options_.context, [&](Bytes content) {
+    TILEKV_ASSIGN_OR_RETURN(auto entries, DecodeManifestPage(content));
+    pages.push_back(std::move(entries));
+    return absl::OkStatus();
+  });
+  TILEKV_RETURN_IF_ERROR(WithContext(read, "manifest"));
+  std::optional<std::map<std::string, std::string>> metadata;
+  if (root.metadata_content.has_value()) {
+    StringSink sink;
+    TILEKV_RETURN_IF_ERROR(
+        ReadContent(store_, *root.metadata_content, *pool_, options_.context, sink));
+    TILEKV_ASSIGN_OR_RETURN(metadata, DecodeMetadata(AsBytes(sink.text())));
+  }
+  TILEKV_ASSIGN_OR_RETURN(manifest_,
+                          AssembleManifest(std::move(root), std::move(pages), std::move(metadata)));
+  return absl::OkStatus();
+}
+
+std::string ModelReader::full_name() const {
+  ModelName name{.ns = version_.ns(),
+                 .name = version_.name(),
+                 .version = std::to_string(version_.record().number())};
+  return name.ToString();
+}
+
+absl::StatusOr<std::shared_ptr<const TensorEntry>> ModelReader::Find(std::string_view tensor) {
+  const TensorEntry* entry = manifest_.FindTensor(tensor);
+  if (entry == nullptr) {
+    return MakeError(
+        Reason::kNotFound,
+        fmt::format("{} has no tensor '{}' among its {}; see 'tilekv tensor ls {}'", full_name(),
+                    Printable(tensor), manifest_.tensors.size(), full_name()));
+  }
+  // Not owned: the manifest lives as long as the reader.
+  if (!entry->is_listed())
+    return std::shared_ptr<const TensorEntry>(std::shared_ptr<void>(), entry);
+  {
+    MutexLock lock(mutex_);
+    auto found = listed_.find(entry->name);
+    if (found != listed_.end()) return found->second;
+  }
+  auto whole = std::make_shared<TensorEntry>(*entry);
+  std::vector<TileList> lists;
+  absl::Status read =
+      ReadObjectsWhole(store_, entry->tile_lists, options_.context, [&](Bytes content) {
+        TILEKV_ASSIGN_OR_RETURN(TileList list, DecodeTileList(content));
+        TILEKV_RETURN_IF_ERROR(CheckTileList(*entry, lists.size(), list));
+        lists.push_back(std::move(list));
+        return absl::OkStatus();
+      });
+  if (read.ok()) read = JoinTileLists(std::move(lists), *whole);
+  TILEKV_RETURN_IF_ERROR(WithContext(read, fmt::format("tensor '{}'", Printable(entry->name))));
+  MutexLock lock(mutex_);
+  return listed_.emplace(entry->name, std::move(whole)).first->second;
+}
+
+absl::Status ModelReader::CheckSize(std::string_view tensor, uint64_t bytes,
+                                    MutableBytes out) const {
+  if (out.size() == bytes) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("tensor '{}': the result has {} bytes, its destination {}",
+                               Printable(tensor), bytes, out.size()));
+}
+
+absl::Status ModelReader::ReadTensor(std::string_view tensor, MutableBytes out, ReadStats* stats) {
+  TILEKV_ASSIGN_OR_RETURN(auto entry, Find(tensor));
+  return ReadSlice(tensor, WholeSlice(entry->shape), out, stats);
+}
+
+absl::Status ModelReader::ReadSlice(std::string_view tensor, const ResolvedSlice& slice,
+                                    MutableBytes out, ReadStats* stats) {
+  TILEKV_ASSIGN_OR_RETURN(auto entry, Find(tensor));
+  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, ReadPlan::Create(entry->dtype, entry->grid(), slice));
+  TILEKV_RETURN_IF_ERROR(CheckSize(tensor, plan.result_bytes(), out));
+  return tiles_.Run(*entry, plan, out.data(), stats, options_.context);
+}
+
+absl::Status ModelReader::ReadRows(std::string_view tensor, std::span<const int64_t> rows,
+                                   MutableBytes out, ReadStats* stats) {
+  TILEKV_ASSIGN_OR_RETURN(auto entry, Find(tensor));
+  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, ReadPlan::CreateRows(entry->dtype, entry->grid(), rows));
+  TILEKV_RETURN_IF_ERROR(CheckSize(tensor, plan.result_bytes(), out));
+  return tiles_.Run(*entry, plan, out.data(), stats, options_.context);
+}
+
+absl::StatusOr<ReadPlan> ModelReader::RowRangePlan(const TensorEntry& tensor, uint64_t first,
+                                                   uint64_t count, MutableBytes out) const {
+  ResolvedSlice slice = WholeSlice(tensor.shape);
+  if (!tensor.shape.empty()) {
+    if (first > tensor.shape[0] || count > tensor.shape[0] - first) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("tensor '{}': rows {} to {} are not within its {}",
+                                   Printable(tensor.name), first, first + count, tensor.shape[0]));
+    }
+    slice.dims[0].start = first;
+    slice.dims[0].count = count;
+    slice.result_shape[0] = count;
+  }
+  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, ReadPlan::Create(tensor.dtype, tensor.grid(), slice));
+  TILEKV_RETURN_IF_ERROR(CheckSize(tensor.name, plan.result_bytes(), out));
+  return plan;
+}
+
+absl::Status ModelReader::ReadRowRange(const TensorEntry& tensor, uint64_t first, uint64_t count,
+                                       MutableBytes out, ReadStats* stats) {
+  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, RowRangePlan(tensor, first, count, out));
+  return tiles_.Run(tensor, plan, out.data(), stats, options_.context);
+}
+
+absl::Status ModelReader::ReadRowRangeReserved(const TensorEntry& tensor, uint64_t first,
+                                               uint64_t count, MutableBytes out, ReadStats* stats) {
+  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, RowRangePlan(tensor, first, count, out));
+  return tiles_.RunReserved(tensor, plan, out.data(), stats, options_.context);
+}
+
+absl::Status ModelReader::ReadSideFile(const SideFile& file, ByteSink& sink) {
+  absl::Status status = ReadContent(store_, file.content, *pool_, options_.context, sink);
+  return WithContext(status, fmt::format("side file '{}'", Printable(file.path)));
+}
+
+absl::StatusOr<std::optional<SourceFiles>> ModelReader::ReadSourceFiles() {
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef commit, RefFromProto(version_.record().commit()));
+  TILEKV_ASSIGN_OR_RETURN(std::string content, store_.ReadObject(commit, options_.context));
+  TILEKV_ASSIGN_OR_RETURN(auto children, DecodeTreeChildren(commit.level, AsBytes(content)));
+  if (children.size() < 2) return std::nullopt;
+  TILEKV_ASSIGN_OR_RETURN(content, store_.ReadObject(children[1], options_.context));
+  TILEKV_ASSIGN_OR_RETURN(SourceFiles files, DecodeSourceFiles(AsBytes(content)));
+  return files;
+}
+
+}  // namespace tilekv

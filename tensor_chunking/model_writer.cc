@@ -1,0 +1,297 @@
+// WriteModel: one pass over the sources, then the manifest, then the commit.
+//
+// 1. The plan: tile shapes (those of the base where dtype and shape are equal), packs, units of
+// work.
+// 2. Units on several threads, each with one reservation for all that it holds: read, cut, hash,
+// link, send what is missing.
+// 3. The manifest's trees and the source files' object are put like everything else.
+// 4. before_commit, then the commit (write_commit.h). A lost session anywhere repeats from 2 with a
+// new one: what the store has is only linked.
+
+#include "tensor_chunking/model_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/buffer_pool.h"
+#include "kvstore/base/status.h"
+#include "tensor_chunking/manifest_codec.h"
+#include "tensor_chunking/model_reader.h"
+#include "tensor_chunking/parallel.h"
+#include "tensor_chunking/region_copy.h"
+#include "tensor_chunking/slab.h"
+#include "tensor_chunking/unit_shape.h"
+#include "tensor_chunking/write_commit.h"
+#include "tensor_chunking/write_plan.h"
+#include "tensor_chunking/write_session.h"
+
+namespace tilekv {
+namespace {
+
+// Reads a box of a row-major source into a buffer in C order, run by run.
+absl::Status ReadRegion(const TensorSource& source, const Region& region, MutableBytes out) {
+  TILEKV_ASSIGN_OR_RETURN(UnitShape units, UnitShape::Of(source.dtype, source.shape));
+  TILEKV_ASSIGN_OR_RETURN(Region box, units.FoldRegion(region));
+  const Shape& dims = units.dims();
+  // Trailing dimensions that are taken whole, and the one before them, are one run.
+  size_t split = dims.size();
+  uint64_t run = units.unit_bytes();
+  while (split > 0) {
+    --split;
+    run *= box.extent[split];
+    if (box.extent[split] != dims[split]) break;
+  }
+  Shape at = box.start;
+  for (uint64_t done = 0; done < out.size(); done += run) {
+    uint64_t offset = 0;
+    for (size_t d = 0; d < dims.size(); ++d) offset = offset * dims[d] + at[d];
+    TILEKV_RETURN_IF_ERROR(source.read(offset * units.unit_bytes(), out.subspan(done, run)));
+    for (size_t d = split; d-- > 0;) {
+      if (++at[d] < box.start[d] + box.extent[d]) break;
+      at[d] = box.start[d];
+    }
+  }
+  return absl::OkStatus();
+}
+
+class WritePass {
+ public:
+  WritePass(const WriteInput& input, const WriteOptions& options, const WritePlan& plan,
+            uint64_t max_object_bytes, BufferPool& pool, ByteBudget& budget, WriteSession& session)
+      : input_(input),
+        options_(options),
+        plan_(plan),
+        max_object_bytes_(max_object_bytes),
+        pool_(pool),
+        budget_(budget),
+        session_(session) {
+    for (const PlannedTensor& tensor : plan.tensors) {
+      manifest_.tensors.push_back(
+          {.name = tensor.source->name,
+           .dtype = tensor.source->dtype,
+           .shape = tensor.source->shape,
+           .tile_shape = tensor.grid.tile_shape(),
+           .tiles = std::vector<TileRef>(tensor.packed ? 1 : tensor.grid.tile_count())});
+    }
+    manifest_.side_files.resize(input.side_files.size());
+  }
+
+  // All tensors and side files are in the store when this returns, and the manifest names them.
+  absl::StatusOr<Manifest> Run() {
+    for (const WriteUnit& unit : plan_.units) progress_.total_bytes += unit.content_bytes;
+    TILEKV_RETURN_IF_ERROR(ParallelFor(
+        DefaultThreads(options_.threads), plan_.units.size(), options_.context, [&](size_t i) {
+          const WriteUnit& unit = plan_.units[i];
+          TILEKV_ASSIGN_OR_RETURN(Reservation held,
+                                  budget_.Acquire(unit.held_bytes, options_.context));
+          absl::Status status = RunUnit(unit);
+          if (!status.ok()) return WithContext(status, UnitName(unit));
+          Report(unit.content_bytes);
+          return absl::OkStatus();
+        }));
+    for (const auto& [name, target] : input_.aliases) {
+      manifest_.tensors.push_back({.name = name, .alias_of = target});
+    }
+    std::sort(manifest_.tensors.begin(), manifest_.tensors.end(),
+              [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
+    std::sort(manifest_.side_files.begin(), manifest_.side_files.end(),
+              [](const SideFile& a, const SideFile& b) { return a.path < b.path; });
+    manifest_.metadata = input_.metadata;
+    return std::move(manifest_);
+  }
+
+ private:
+  std::string UnitName(const WriteUnit& unit) const {
+    switch (unit.kind) {
+      case WriteUnit::Kind::kSlab:
+      case WriteUnit::Kind::kTile:
+        return fmt::format("tensor '{}'", Printable(plan_.tensors[unit.tensor].source->name));
+      case WriteUnit::Kind::kPacks:
+        return "small tensors";
+      case WriteUnit::Kind::kSideFile:
+        return fmt::format("side file '{}'", Printable(input_.side_files[unit.index].path));
+    }
+    return "";
+  }
+
+  absl::Status RunUnit(const WriteUnit& unit) {
+    switch (unit.kind) {
+      case WriteUnit::Kind::kSlab:
+        return RunSlab(unit);
+      case WriteUnit::Kind::kTile:
+        return RunTile(unit);
+      case WriteUnit::Kind::kPacks:
+        return RunPacks(unit);
+      case WriteUnit::Kind::kSideFile:
+        return RunSideFile(unit.index);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status PutTile(const WriteUnit& unit, uint64_t tile, Bytes content) {
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, session_.PutBlob(content));
+    manifest_.tensors[unit.tensor].tiles[tile] = {
+        .object = ref, .offset_bytes = 0, .length_bytes = content.size()};
+    return absl::OkStatus();
+  }
+
+  absl::Status RunSlab(const WriteUnit& unit) {
+    const PlannedTensor& tensor = plan_.tensors[unit.tensor];
+    const TensorSource& source = *tensor.source;
+    Slab slab = SlabAt(tensor.grid, source.dtype, unit.index);
+    Buffer whole = pool_.Get(slab.length);
+    TILEKV_RETURN_IF_ERROR(source.read(slab.offset, whole.span()));
+    if (slab.tile_count == 1) return PutTile(unit, slab.first_tile, whole.span());
+    for (uint64_t t = slab.first_tile; t < slab.first_tile + slab.tile_count; ++t) {
+      Buffer tile = pool_.Get(tensor.grid.TileBytes(source.dtype, t));
+      TILEKV_ASSIGN_OR_RETURN(auto copy, CopyBetweenRegions(source.dtype, source.shape, slab.region,
+                                                            tensor.grid.TileRegion(t)));
+      copy->Run(whole.data(), tile.data());
+      TILEKV_RETURN_IF_ERROR(PutTile(unit, t, tile.span()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunTile(const WriteUnit& unit) {
+    const PlannedTensor& tensor = plan_.tensors[unit.tensor];
+    Buffer tile = pool_.Get(unit.content_bytes);
+    TILEKV_RETURN_IF_ERROR(
+        ReadRegion(*tensor.source, tensor.grid.TileRegion(unit.index), tile.span()));
+    return PutTile(unit, unit.index, tile.span());
+  }
+
+  absl::Status RunPacks(const WriteUnit& unit) {
+    std::vector<Buffer> buffers;
+    std::vector<Bytes> contents;
+    for (uint64_t p = unit.index; p < unit.index + unit.count; ++p) {
+      const Pack& pack = plan_.packs[p];
+      Buffer& buffer = buffers.emplace_back(pool_.Get(pack.length_bytes));
+      std::fill_n(buffer.data(), pack.length_bytes, uint8_t{0});
+      for (const PackEntry& entry : pack.entries) {
+        const PlannedTensor& tensor = plan_.tensors[entry.candidate];
+        TILEKV_RETURN_IF_ERROR(
+            tensor.source->read(0, buffer.span().subspan(entry.offset_bytes, tensor.bytes)));
+      }
+      contents.push_back(buffer.span());
+    }
+    TILEKV_ASSIGN_OR_RETURN(std::vector<ObjectRef> refs, session_.PutBlobs(contents));
+    for (uint64_t p = 0; p < unit.count; ++p) {
+      for (const PackEntry& entry : plan_.packs[unit.index + p].entries) {
+        manifest_.tensors[entry.candidate].tiles[0] = {
+            .object = refs[p],
+            .offset_bytes = entry.offset_bytes,
+            .length_bytes = plan_.tensors[entry.candidate].bytes};
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunSideFile(uint64_t index) {
+    const SideFileSource& file = input_.side_files[index];
+    SideFile& entry = manifest_.side_files[index];
+    entry.path = file.path;
+    entry.content.length_bytes = file.length;
+    if (file.length <= max_object_bytes_) {
+      Buffer content = pool_.Get(file.length);
+      TILEKV_RETURN_IF_ERROR(file.read(0, content.span()));
+      TILEKV_ASSIGN_OR_RETURN(entry.content.ref, session_.PutBlob(content.span()));
+      return absl::OkStatus();
+    }
+    uint64_t chunk = ChunkBytes(max_object_bytes_);
+    std::vector<ObjectRef> pieces;
+    for (uint64_t at = 0; at < file.length; at += chunk) {
+      Buffer content = pool_.Get(std::min(chunk, file.length - at));
+      TILEKV_RETURN_IF_ERROR(file.read(at, content.span()));
+      TILEKV_ASSIGN_OR_RETURN(pieces.emplace_back(), session_.PutBlob(content.span()));
+    }
+    TILEKV_ASSIGN_OR_RETURN(auto trees, EncodeChunkedBlob(pieces, max_object_bytes_));
+    TILEKV_RETURN_IF_ERROR(session_.PutEncoded(trees));
+    entry.content.ref = trees.back().ref;
+    return absl::OkStatus();
+  }
+
+  void Report(uint64_t bytes) {
+    if (options_.progress == nullptr) return;
+    MutexLock lock(mutex_);
+    progress_.done_bytes += bytes;
+    options_.progress(progress_);
+  }
+
+  const WriteInput& input_;
+  const WriteOptions& options_;
+  const WritePlan& plan_;
+  const uint64_t max_object_bytes_;
+  BufferPool& pool_;
+  ByteBudget& budget_;
+  WriteSession& session_;
+  Manifest manifest_;  // units write to distinct elements
+  Mutex mutex_;
+  WriteProgress progress_;
+};
+
+// The version whose tile shapes are taken over: as asked, or the target's latest; null where there
+// is none.
+absl::StatusOr<std::unique_ptr<ModelReader>> OpenBase(KvStore& store, const ModelName& target,
+                                                      const WriteOptions& options) {
+  ReaderOptions reading{.memory_bytes = options.memory_bytes, .context = options.context};
+  if (options.base.has_value()) return ModelReader::Open(store, *options.base, reading);
+  auto latest = ModelReader::Open(store, {.ns = target.ns, .name = target.name}, reading);
+  if (GetReason(latest.status()) == Reason::kNotFound) return nullptr;
+  return latest;
+}
+
+absl::StatusOr<std::optional<ObjectRef>> PutSourceFiles(
+    const std::optional<SourceFilesInput>& input, uint64_t max_object_bytes,
+    WriteSession& session) {
+  if (!input.has_value()) return std::nullopt;
+  SourceFiles files = input->files;
+  std::vector<EncodedObject> objects;
+  for (size_t i = 0; i < files.files.size(); ++i) {
+    TILEKV_ASSIGN_OR_RETURN(files.files[i].header,
+                            EncodeInMemory(input->headers[i], max_object_bytes, objects));
+  }
+  if (files.index.has_value()) {
+    TILEKV_ASSIGN_OR_RETURN(files.index->content,
+                            EncodeInMemory(input->index, max_object_bytes, objects));
+  }
+  TILEKV_ASSIGN_OR_RETURN(EncodedObject tree, EncodeSourceFiles(files, max_object_bytes));
+  ObjectRef ref = tree.ref;
+  objects.push_back(std::move(tree));
+  TILEKV_RETURN_IF_ERROR(session.PutEncoded(objects));
+  return ref;
+}
+
+}  // namespace
+
+absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
+                                       const WriteInput& input, const WriteOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes());
+  TILEKV_ASSIGN_OR_RETURN(auto base, OpenBase(store, target, options));
+  TILEKV_ASSIGN_OR_RETURN(
+      WritePlan plan,
+      PlanUnits(input, max_object_bytes, options, [&](const TensorSource& source) -> const Shape* {
+        const TensorEntry* entry = base == nullptr ? nullptr : base->manifest().Find(source.name);
+        bool same = entry != nullptr && !entry->is_alias() && entry->dtype == source.dtype &&
+                    entry->shape == source.shape;
+        return same ? &entry->tile_shape : nullptr;
+      }));
+  auto pool = BufferPool::Create(options.memory_bytes / 4);
+  ByteBudget budget(options.memory_bytes);
+  CommitFacts facts{.tensors = plan.tensors.size(), .logical_bytes = plan.logical_bytes};
+  return CommitInSession(
+      store, target, options, facts, [&](WriteSession& session) -> absl::StatusOr<CommitTrees> {
+        WritePass pass(input, options, plan, max_object_bytes, *pool, budget, session);
+        TILEKV_ASSIGN_OR_RETURN(Manifest manifest, pass.Run());
+        CommitTrees trees;
+        TILEKV_ASSIGN_OR_RETURN(auto encoded, EncodeManifest(manifest, max_object_bytes));
+        TILEKV_RETURN_IF_ERROR(session.PutEncoded(encoded));
+        trees.root = encoded.back().ref;
+        TILEKV_ASSIGN_OR_RETURN(trees.sources,
+                                PutSourceFiles(input.source_files, max_object_bytes, session));
+        trees.tiles = plan.tiles;
+        return trees;
+      });
+}
+
+}  // namespace tilekv

@@ -1,0 +1,145 @@
+#include "tensor_chunking/write_plan.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "tensor_chunking/chunked_blob.h"
+#include "tensor_chunking/manifest.h"
+#include "tensor_chunking/slab.h"
+
+namespace tilekv {
+namespace {
+
+constexpr uint64_t kPackGroupBytes = kDefaultTileBytes;
+
+absl::StatusOr<PlannedTensor> PlanTensor(const TensorSource& source, uint64_t max_object_bytes,
+                                         const WriteOptions& options,
+                                         const BaseTileShape& base_shape) {
+  PlannedTensor planned{.source = &source};
+  TILEKV_RETURN_IF_ERROR(CheckTensorName(source.name, Reason::kInvalidArgument));
+  TILEKV_ASSIGN_OR_RETURN(planned.bytes, TensorBytes(source.dtype, source.shape));
+  planned.packed = GoesToPack(planned.bytes, max_object_bytes);
+  const Shape* kept = base_shape(source);
+  Shape tile_shape;
+  if (kept != nullptr && CheckTileShape(source.dtype, source.shape, *kept, max_object_bytes).ok()) {
+    tile_shape = *kept;
+  } else {
+    TILEKV_ASSIGN_OR_RETURN(tile_shape, PlanLayout(source.dtype, source.shape, options.layout,
+                                                   options.tile_bytes, max_object_bytes));
+  }
+  TILEKV_ASSIGN_OR_RETURN(planned.grid, TileGrid::Create(source.dtype, source.shape, tile_shape));
+  return planned;
+}
+
+void AddTensorUnits(const PlannedTensor& tensor, uint64_t index, uint64_t memory_bytes,
+                    std::vector<WriteUnit>& units) {
+  DType dtype = tensor.source->dtype;
+  uint64_t slabs = SlabCount(tensor.grid);
+  for (uint64_t s = 0; s < slabs; ++s) {
+    Slab slab = SlabAt(tensor.grid, dtype, s);
+    if (slab.tile_count == 1) {
+      units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, slab.length});
+      continue;
+    }
+    uint64_t largest = tensor.grid.TileBytes(dtype, slab.first_tile);
+    if (slab.length + largest <= memory_bytes / 2) {
+      units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, slab.length + largest});
+      continue;
+    }
+    for (uint64_t t = 0; t < slab.tile_count; ++t) {
+      uint64_t bytes = tensor.grid.TileBytes(dtype, slab.first_tile + t);
+      units.push_back({WriteUnit::Kind::kTile, index, slab.first_tile + t, 1, bytes, bytes});
+    }
+  }
+}
+
+void AddPackUnits(const std::vector<Pack>& packs, std::vector<WriteUnit>& units) {
+  for (size_t i = 0; i < packs.size(); ++i) {
+    uint64_t bytes = packs[i].length_bytes;
+    bool joins = !units.empty() && units.back().kind == WriteUnit::Kind::kPacks &&
+                 units.back().held_bytes + bytes <= kPackGroupBytes &&
+                 units.back().count < kMaxBatchOperations;
+    if (!joins) units.push_back({WriteUnit::Kind::kPacks, 0, i, 0, 0, 0});
+    ++units.back().count;
+    units.back().content_bytes += bytes;
+    units.back().held_bytes += bytes;
+  }
+}
+
+absl::Status CheckNames(const WriteInput& input, const std::vector<PlannedTensor>& tensors) {
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i].source->name == tensors[i - 1].source->name) {
+      return MakeError(Reason::kInvalidArgument, fmt::format("tensor '{}' is there twice",
+                                                             Printable(tensors[i].source->name)));
+    }
+  }
+  for (const auto& [name, target] : input.aliases) {
+    auto found = std::find_if(tensors.begin(), tensors.end(), [&](const PlannedTensor& tensor) {
+      return tensor.source->name == target;
+    });
+    if (found == tensors.end()) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("alias '{}' names '{}', which is no tensor of the model",
+                                   Printable(name), Printable(target)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<WritePlan> PlanUnits(const WriteInput& input, uint64_t max_object_bytes,
+                                    const WriteOptions& options, const BaseTileShape& base_shape) {
+  WritePlan plan;
+  for (const TensorSource& source : input.tensors) {
+    auto planned = PlanTensor(source, max_object_bytes, options, base_shape);
+    if (!planned.ok()) {
+      return WithContext(planned.status(), fmt::format("tensor '{}'", Printable(source.name)));
+    }
+    plan.tensors.push_back(*std::move(planned));
+  }
+  std::sort(plan.tensors.begin(), plan.tensors.end(),
+            [](const PlannedTensor& a, const PlannedTensor& b) {
+              return a.source->name < b.source->name;
+            });
+  TILEKV_RETURN_IF_ERROR(CheckNames(input, plan.tensors));
+  std::vector<PackCandidate> candidates;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const PlannedTensor& tensor = plan.tensors[i];
+    candidates.push_back({tensor.source->name, tensor.bytes});
+    plan.logical_bytes += tensor.bytes;
+    if (tensor.packed) continue;
+    AddTensorUnits(tensor, i, options.memory_bytes, plan.units);
+    plan.tiles += tensor.grid.tile_count();
+  }
+  plan.packs = PlanPacks(candidates, max_object_bytes);
+  plan.tiles += plan.packs.size();
+  AddPackUnits(plan.packs, plan.units);
+  for (size_t i = 0; i < input.side_files.size(); ++i) {
+    uint64_t length = input.side_files[i].length;
+    uint64_t held = length > max_object_bytes ? ChunkBytes(max_object_bytes) : length;
+    plan.units.push_back({WriteUnit::Kind::kSideFile, 0, i, 1, length, held});
+    plan.logical_bytes += length;
+  }
+  return plan;
+}
+
+absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(const WriteInput& input,
+                                                    uint64_t max_object_bytes,
+                                                    const WriteOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(WritePlan plan, PlanUnits(input, max_object_bytes, options,
+                                                    [](const TensorSource&) { return nullptr; }));
+  std::vector<WritePlanRow> rows;
+  for (const PlannedTensor& tensor : plan.tensors) {
+    rows.push_back({.name = tensor.source->name,
+                    .dtype = tensor.source->dtype,
+                    .shape = tensor.source->shape,
+                    .tile_shape = tensor.grid.tile_shape(),
+                    .bytes = tensor.bytes,
+                    .tiles = tensor.packed ? 0 : tensor.grid.tile_count()});
+  }
+  return rows;
+}
+
+}  // namespace tilekv
