@@ -1,0 +1,214 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kvstore/base/mutex.h"
+#include "kvstore/base/status.h"
+#include "kvstore/wire/bulk_frame.h"
+#include "server/grpc_calls.h"
+#include "server/put_sinks.h"
+#include "server/read_pipeline.h"
+
+namespace tilekv {
+namespace {
+
+std::vector<Bytes> PiecesOf(const grpc::ByteBuffer& message, std::vector<grpc::Slice>& slices) {
+  slices.clear();
+  std::vector<Bytes> pieces;
+  if (!message.Dump(&slices).ok()) return pieces;
+  pieces.reserve(slices.size());
+  for (const grpc::Slice& slice : slices) pieces.emplace_back(slice.begin(), slice.size());
+  return pieces;
+}
+
+grpc::ByteBuffer ToBuffer(const google::protobuf::MessageLite& message) {
+  grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// What the streams that receive have in common. Reactor is one of gRPC's with StartRead.
+template <typename Reactor>
+class ReceivingReactor : public Reactor, public BulkCarrier {
+ protected:
+  ReceivingReactor(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
+      : service_(service), served_(service, call, name), slot_(service) {}
+
+  void Serve(std::unique_ptr<BulkSink> sink) {
+    absl::Status slot = slot_.status();
+    if (!slot.ok()) return this->Finish(served_.End(slot));
+    receiver_ = std::make_shared<BulkReceiver>(this, std::move(sink), &service_.client_stream,
+                                               service_.pool, &service_.writes);
+    receiver_->Start();
+  }
+
+  void AskForMessage() override {
+    slices_.clear();
+    incoming_.Clear();
+    this->StartRead(&incoming_);
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return receiver_->Ended();
+    service_.metrics.ReceivedBytes(incoming_.Length());
+    receiver_->Received(PiecesOf(incoming_, slices_));
+  }
+  void OnCancel() override {
+    served_.Cancel();
+    if (receiver_ != nullptr) receiver_->Cancel();
+  }
+  void OnDone() override { delete this; }
+
+  ServiceContext& service_;
+  ServedCall served_;
+
+ private:
+  const StreamSlot slot_;
+  std::shared_ptr<BulkReceiver> receiver_;
+  grpc::ByteBuffer incoming_;
+  std::vector<grpc::Slice> slices_;
+};
+
+class PutObjectReactor final : public ReceivingReactor<grpc::ServerReadReactor<grpc::ByteBuffer>> {
+ public:
+  PutObjectReactor(ServiceContext& service, grpc::CallbackServerContext& call,
+                   grpc::ByteBuffer* response)
+      : ReceivingReactor(service, call, "PutObject") {
+    Serve(std::make_unique<PutObjectSink>(service.node, served_.context(), [response](bool stored) {
+      v1::PutObjectResponse answer;
+      answer.set_stored(stored);
+      *response = ToBuffer(answer);
+    }));
+  }
+
+ private:
+  void FinishCall(const absl::Status& status) override { Finish(served_.End(status)); }
+};
+
+class PutValueReactor final
+    : public ReceivingReactor<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
+ public:
+  PutValueReactor(ServiceContext& service, grpc::CallbackServerContext& call)
+      : ReceivingReactor(service, call, "PutValue") {
+    Serve(std::make_unique<PutValueSink>(
+        service.node, served_.context(),
+        [this](const v1::PutValueResponse& response) { Reply(response); }));
+  }
+
+ private:
+  // One write at a time; the end comes after the last.
+  void Reply(const v1::PutValueResponse& response) {
+    MutexLock lock(mutex_);
+    replies_.push_back(ToBuffer(response));
+    GoOn();
+  }
+  void FinishCall(const absl::Status& status) override {
+    MutexLock lock(mutex_);
+    end_ = status;
+    GoOn();
+  }
+  void OnWriteDone(bool ok) override {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (!ok) replies_.clear();
+    GoOn();
+  }
+  void GoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (writing_) return;
+    if (!replies_.empty()) {
+      outgoing_ = std::move(replies_.front());
+      replies_.erase(replies_.begin());
+      writing_ = true;
+      return StartWrite(&outgoing_);
+    }
+    if (end_.has_value() && !std::exchange(ended_, true)) Finish(served_.End(*end_));
+  }
+
+  Mutex mutex_;
+  std::vector<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mutex_);
+  grpc::ByteBuffer outgoing_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+void DropChunk(void* chunk) { delete static_cast<std::shared_ptr<ReadChunk>*>(chunk); }
+
+class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public ReadCarrier {
+ public:
+  ReadReactor(ServiceContext& service, grpc::CallbackServerContext& call,
+              const grpc::ByteBuffer* request)
+      : service_(service), served_(service, call, "ReadObjects"), slot_(service) {
+    absl::Status status = slot_.status();
+    if (status.ok()) status = Begin(*request);
+    if (!status.ok()) Finish(served_.End(status));
+  }
+
+ private:
+  absl::Status Begin(const grpc::ByteBuffer& message) {
+    std::vector<grpc::Slice> slices;
+    std::string text;
+    for (Bytes piece : PiecesOf(message, slices)) text += AsText(piece);
+    v1::ReadObjectsRequest request;
+    if (!request.ParseFromString(text)) {
+      return MakeError(Reason::kInvalidArgument, "malformed request");
+    }
+    TILEKV_ASSIGN_OR_RETURN(auto producer,
+                            ReadProducer::Create(service_.node.objects(), service_.pool, request));
+    pipeline_ = std::make_shared<ReadPipeline>(this, &service_.client_read, &service_.reads);
+    pipeline_->Start(std::move(producer));
+    return absl::OkStatus();
+  }
+
+  void Send(ReadMessage message, bool more_at_once) override {
+    service_.metrics.SentBytes(message.data.size());
+    grpc::Slice slices[2] = {grpc::Slice(message.head), grpc::Slice()};
+    size_t count = 1;
+    if (!message.data.empty()) {
+      // gRPC does not write through a slice that it sends. The chunk goes back with the last slice.
+      auto* chunk = new std::shared_ptr<ReadChunk>(std::move(message.chunk));
+      slices[count++] = grpc::Slice(const_cast<uint8_t*>(message.data.data()), message.data.size(),
+                                    &DropChunk, chunk);
+    }
+    outgoing_ = grpc::ByteBuffer(slices, count);
+    grpc::WriteOptions options;
+    if (more_at_once) options.set_buffer_hint();
+    StartWrite(&outgoing_, options);
+  }
+  void FinishCall(const absl::Status& status) override { Finish(served_.End(status)); }
+
+  void OnWriteDone(bool ok) override {
+    outgoing_.Clear();
+    pipeline_->Sent(ok);
+  }
+  void OnCancel() override {
+    served_.Cancel();
+    if (pipeline_ != nullptr) pipeline_->Cancel();
+  }
+  void OnDone() override { delete this; }
+
+  ServiceContext& service_;
+  ServedCall served_;
+  const StreamSlot slot_;
+  std::shared_ptr<ReadPipeline> pipeline_;
+  grpc::ByteBuffer outgoing_;
+};
+
+}  // namespace
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* ServePutObject(ServiceContext& service,
+                                                          grpc::CallbackServerContext& call,
+                                                          grpc::ByteBuffer* response) {
+  return new PutObjectReactor(service, call, response);
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* ServeReadObjects(ServiceContext& service,
+                                                             grpc::CallbackServerContext& call,
+                                                             const grpc::ByteBuffer* request) {
+  return new ReadReactor(service, call, request);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ServePutValue(
+    ServiceContext& service, grpc::CallbackServerContext& call) {
+  return new PutValueReactor(service, call);
+}
+
+}  // namespace tilekv

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/clock.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/wire/status_wire.h"
+#include "server/grpc_calls.h"
+
+namespace tilekv {
+namespace {
+
+// Calls that wait for a thread; more than a client has reason to send at once.
+constexpr uint64_t kMaxWaitingCalls = 4'096;
+
+absl::Status CheckReply(const char* name, uint64_t bytes) {
+  if (bytes <= kMaxReceiveBytes) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("the reply to {} would be {}; at most {} are sent. Ask for less at "
+                               "once",
+                               name, FormatSize(bytes), FormatSizeShort(kMaxReceiveBytes)));
+}
+
+// A call with one request and one reply, run on an executor.
+template <typename Request, typename Response>
+class UnaryCall : public grpc::ServerUnaryReactor {
+ public:
+  using Method = absl::StatusOr<Response> (NodeService::*)(const Request&, const CallContext&);
+
+  UnaryCall(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
+      : service_(service), name_(name), served_(service, call, name) {}
+
+  void Start(Executor& executor, Method method, const Request* request, Response* response) {
+    if (++service_.waiting > kMaxWaitingCalls) {
+      return End(MakeError(Reason::kOverloaded,
+                           fmt::format("{} calls wait already; try again", kMaxWaitingCalls)));
+    }
+    executor.Post([this, method, request, response] {
+      absl::Status status = served_.context().Check();
+      if (status.ok()) {
+        absl::StatusOr<Response> result = (service_.node.*method)(*request, served_.context());
+        status = result.status();
+        if (result.ok()) *response = *std::move(result);
+        if (status.ok()) status = CheckReply(name_, response->ByteSizeLong());
+      }
+      End(status);
+    });
+  }
+
+ private:
+  void End(const absl::Status& status) {
+    --service_.waiting;
+    Finish(served_.End(status));
+  }
+  void OnCancel() override { served_.Cancel(); }
+  void OnDone() override { delete this; }
+
+  ServiceContext& service_;
+  const char* const name_;
+  ServedCall served_;
+};
+
+// First<Second<...<v1::Node::Service>>>: generated classes, one for each method, that say how it is
+// served.
+template <template <typename> typename... Methods>
+struct Served {
+  using Service = v1::Node::Service;
+};
+template <template <typename> typename First, template <typename> typename... Rest>
+struct Served<First, Rest...> {
+  using Service = First<typename Served<Rest...>::Service>;
+};
+using NodeMethods =
+    Served<v1::Node::WithRawCallbackMethod_PutObject, v1::Node::WithRawCallbackMethod_ReadObjects,
+           v1::Node::WithRawCallbackMethod_PutValue, v1::Node::WithCallbackMethod_Info,
+           v1::Node::WithCallbackMethod_Link, v1::Node::WithCallbackMethod_BeginSession,
+           v1::Node::WithCallbackMethod_KeepSession, v1::Node::WithCallbackMethod_EndSession,
+           v1::Node::WithCallbackMethod_Commit, v1::Node::WithCallbackMethod_GetValue,
+           v1::Node::WithCallbackMethod_DeleteValue, v1::Node::WithCallbackMethod_ListValues,
+           v1::Node::WithCallbackMethod_BatchGet, v1::Node::WithCallbackMethod_BatchPut,
+           v1::Node::WithCallbackMethod_ListModels, v1::Node::WithCallbackMethod_ResolveVersion,
+           v1::Node::WithCallbackMethod_ListVersions, v1::Node::WithCallbackMethod_SetTag,
+           v1::Node::WithCallbackMethod_RemoveTag, v1::Node::WithCallbackMethod_DeleteVersions,
+           v1::Node::WithCallbackMethod_UndeleteVersion, v1::Node::WithCallbackMethod_CopyVersion,
+           v1::Node::WithCallbackMethod_Locate, v1::Node::WithCallbackMethod_FindReferrers,
+           v1::Node::WithCallbackMethod_Usage, v1::Node::WithCallbackMethod_Collect,
+           v1::Node::WithCallbackMethod_Fsck>::Service;
+
+class GrpcNodeService : public NodeMethods {
+ public:
+  explicit GrpcNodeService(ServiceContext& service) : service_(service) {}
+
+#define TILEKV_UNARY(Name, Response, executor)                                              \
+  grpc::ServerUnaryReactor* Name(grpc::CallbackServerContext* call,                         \
+                                 const v1::Name##Request* request, v1::Response* response)  \
+      override {                                                                            \
+    auto* reactor = new UnaryCall<v1::Name##Request, v1::Response>(service_, *call, #Name); \
+    reactor->Start(service_.executor, &NodeService::Name, request, response);               \
+    return reactor;                                                                         \
+  }
+  TILEKV_UNARY(Info, InfoResponse, short_calls)
+  TILEKV_UNARY(Link, LinkResponse, short_calls)
+  TILEKV_UNARY(BeginSession, BeginSessionResponse, short_calls)
+  TILEKV_UNARY(EndSession, EndSessionResponse, short_calls)
+  TILEKV_UNARY(Commit, CommitResponse, long_calls)
+  TILEKV_UNARY(GetValue, GetValueResponse, short_calls)
+  TILEKV_UNARY(DeleteValue, DeleteValueResponse, short_calls)
+  TILEKV_UNARY(ListValues, ListValuesResponse, short_calls)
+  TILEKV_UNARY(BatchGet, BatchGetResponse, short_calls)
+  TILEKV_UNARY(ListModels, ListModelsResponse, short_calls)
+  TILEKV_UNARY(ResolveVersion, ResolveVersionResponse, short_calls)
+  TILEKV_UNARY(ListVersions, ListVersionsResponse, short_calls)
+  TILEKV_UNARY(SetTag, SetTagResponse, short_calls)
+  TILEKV_UNARY(RemoveTag, RemoveTagResponse, short_calls)
+  TILEKV_UNARY(DeleteVersions, DeleteVersionsResponse, short_calls)
+  TILEKV_UNARY(UndeleteVersion, UndeleteVersionResponse, short_calls)
+  TILEKV_UNARY(CopyVersion, CommitResponse, long_calls)
+  TILEKV_UNARY(Locate, LocateResponse, short_calls)
+  TILEKV_UNARY(FindReferrers, FindReferrersResponse, long_calls)
+  TILEKV_UNARY(Usage, UsageResponse, long_calls)
+  TILEKV_UNARY(Collect, CollectResponse, long_calls)
+  TILEKV_UNARY(Fsck, FsckResponse, long_calls)
+#undef TILEKV_UNARY
+
+  grpc::ServerReadReactor<grpc::ByteBuffer>* PutObject(grpc::CallbackServerContext* call,
+                                                       grpc::ByteBuffer* response) override {
+    return ServePutObject(service_, *call, response);
+  }
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadObjects(
+      grpc::CallbackServerContext* call, const grpc::ByteBuffer* request) override {
+    return ServeReadObjects(service_, *call, request);
+  }
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PutValue(
+      grpc::CallbackServerContext* call) override {
+    return ServePutValue(service_, *call);
+  }
+  grpc::ServerBidiReactor<v1::BatchPutRequest, v1::BatchPutResponse>* BatchPut(
+      grpc::CallbackServerContext* call) override {
+    return ServeBatchPut(service_, *call);
+  }
+  grpc::ServerBidiReactor<v1::KeepSessionRequest, v1::KeepSessionResponse>* KeepSession(
+      grpc::CallbackServerContext* call) override {
+    return ServeKeepSession(service_, *call);
+  }
+
+ private:
+  ServiceContext& service_;
+};
+
+CallContext ContextOf(const grpc::CallbackServerContext& call) {
+  CallContext context;
+  context.cancel = std::make_shared<CancelToken>();
+  auto deadline = call.deadline();
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    auto left = deadline - std::chrono::system_clock::now();
+    // Far-off deadlines are none: years do not fit the arithmetic below.
+    if (left < std::chrono::hours(24 * 365)) {
+      context.deadline_ns = Clock::System()->MonotonicNanos() +
+                            std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    }
+  }
+  return context;
+}
+
+}  // namespace
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  WireStatus wire = StatusToWire(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(wire.code), wire.message, wire.details);
+}
+
+ServedCall::ServedCall(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
+    : service_(service),
+      name_(name),
+      began_nanos_(Clock::System()->MonotonicNanos()),
+      context_(ContextOf(call)) {}
+
+grpc::Status ServedCall::End(const absl::Status& status) {
+  service_.metrics.CallEnded(name_, status.code(),
+                             (Clock::System()->MonotonicNanos() - began_nanos_) / 1'000);
+  return ToGrpc(status);
+}
+
+StreamSlot::StreamSlot(ServiceContext& service)
+    : service_(service), granted_(++service.streams <= service.plan.max_streams) {}
+
+StreamSlot::~StreamSlot() { --service_.streams; }
+
+absl::Status StreamSlot::status() const {
+  if (granted_) return absl::OkStatus();
+  return MakeError(Reason::kOverloaded,
+                   fmt::format("this node serves {} transfers at once, as many as its memory "
+                               "allows; try again",
+                               service_.plan.max_streams));
+}
+
+std::unique_ptr<grpc::Service> NewNodeService(ServiceContext& service) {
+  return std::make_unique<GrpcNodeService>(service);
+}
+
+}  // namespace tilekv

@@ -1,0 +1,95 @@
+#include "server/node_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "server/grpc_calls.h"
+
+namespace tilekv {
+namespace {
+
+constexpr int kLookaheadBytes = static_cast<int>(kMiB);
+constexpr int kMaxFrameBytes = (1 << 24) - 1;
+constexpr int kMaxStreamsOfAConnection = 256;
+// Dead clients are noticed in half a minute; living ones may ask every few seconds.
+constexpr int kKeepaliveMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr int kLeastPingIntervalMs = 5'000;
+
+void SetArguments(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxReceiveBytes));
+  builder.AddChannelArgument("grpc.http2.max_frame_size", kMaxFrameBytes);
+  builder.AddChannelArgument("grpc.http2.lookahead_bytes", kLookaheadBytes);
+  builder.AddChannelArgument("grpc.http2.bdp_probe", 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfAConnection);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kLeastPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Two servers never share a port by mistake.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+class GrpcNodeServer : public NodeServer {
+ public:
+  GrpcNodeServer(LocalNode& node, ServerMetrics& metrics, uint64_t memory_bytes)
+      : context_(node, metrics, PlanMemory(memory_bytes)), service_(NewNodeService(context_)) {}
+
+  ~GrpcNodeServer() override { Shutdown(0); }
+
+  absl::Status Listen(const std::string& address) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    SetArguments(builder);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      server_ = nullptr;
+      return MakeError(Reason::kNodeUnavailable,
+                       fmt::format("cannot listen on {}: another program uses the port, or the "
+                                   "address is not of this machine. Choose another with --listen",
+                                   Printable(address)));
+    }
+    server_->GetHealthCheckService()->SetServingStatus(true);
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+
+  void Shutdown(int64_t drain_ms) override {
+    if (server_ == nullptr) return;
+    server_->GetHealthCheckService()->SetServingStatus(false);
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(drain_ms));
+    server_->Wait();
+    server_.reset();
+  }
+
+  uint64_t stream_bytes_held() override { return context_.client_stream.budget().used_bytes(); }
+  uint64_t read_bytes_held() override { return context_.client_read.budget().used_bytes(); }
+
+ private:
+  ServiceContext context_;
+  const std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(LocalNode& node,
+                                                              ServerMetrics& metrics,
+                                                              const NodeServerOptions& options) {
+  auto server = std::make_unique<GrpcNodeServer>(node, metrics, options.memory_bytes);
+  TILEKV_RETURN_IF_ERROR(server->Listen(options.listen));
+  return server;
+}
+
+}  // namespace tilekv

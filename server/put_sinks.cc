@@ -1,0 +1,130 @@
+#include "server/put_sinks.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/clock.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/wire/bulk_frame.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+// The header comes with the first message and with no other.
+template <typename Header, typename Message>
+absl::Status TakeHeader(const Message& message, std::optional<Header>& header) {
+  if (message.has_header() == header.has_value()) {
+    return MakeError(Reason::kInvalidArgument, header.has_value()
+                                                   ? "a second header in one stream"
+                                                   : "the stream's first message has no header");
+  }
+  if (message.has_header()) header = message.header();
+  return absl::OkStatus();
+}
+
+absl::Status CheckLimit(const ObjectRef& ref, uint64_t max_object_bytes) {
+  if (ref.length <= max_object_bytes) return absl::OkStatus();
+  return MakeError(
+      Reason::kObjectTooLarge,
+      fmt::format("object {} is {} bytes ({}); this store takes objects up to {} bytes "
+                  "({})",
+                  ref.id.Short(), FormatCount(ref.length), FormatSize(ref.length),
+                  FormatCount(max_object_bytes), FormatSizeShort(max_object_bytes)));
+}
+
+}  // namespace
+
+absl::StatusOr<IncomingMessage> PutObjectSink::Decode(std::span<const Bytes> pieces) {
+  v1::PutObjectRequest message;
+  IncomingMessage incoming;
+  TILEKV_RETURN_IF_ERROR(DecodeBulk(pieces, message, incoming.data));
+  bool first = !header_.has_value();
+  TILEKV_RETURN_IF_ERROR(TakeHeader(message, header_));
+  if (first) {
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(header_->ref()));
+    TILEKV_RETURN_IF_ERROR(CheckLimit(ref, node_.objects().max_object_bytes()));
+  }
+  incoming.table.assign(message.block_table().begin(), message.block_table().end());
+  return incoming;
+}
+
+absl::StatusOr<bool> PutObjectSink::Begin() {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  TILEKV_ASSIGN_OR_RETURN(bool there, IsThereAlready());
+  if (there) {
+    stored_(false);
+    return false;
+  }
+  TILEKV_ASSIGN_OR_RETURN(writer_, node_.NewObjectWriter(*header_));
+  return true;
+}
+
+// One whose last check is long ago is received all the same: storing again heals.
+absl::StatusOr<bool> PutObjectSink::IsThereAlready() {
+  v1::LinkRequest link;
+  link.set_domain(header_->domain());
+  link.set_session_rev(header_->session_rev());
+  *link.add_refs() = header_->ref();
+  TILEKV_ASSIGN_OR_RETURN(v1::LinkResponse linked, node_.Link(link, context_));
+  if (linked.present_size() != 1 || !linked.present(0)) return false;
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(header_->ref()));
+  TILEKV_ASSIGN_OR_RETURN(auto row, node_.objects().Stat(header_->domain(), ref.id));
+  int64_t verified_since = Clock::System()->WallMicros() - kVerifiedFor_s * 1'000'000;
+  return row.has_value() && row->state == RowState::kGood &&
+         row->verified_at_micros > verified_since;
+}
+
+absl::Status PutObjectSink::Append(Bytes data, std::span<const uint32_t> table) {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  return writer_->Append(data, table);
+}
+
+absl::Status PutObjectSink::End(bool) {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  if (writer_ == nullptr) {
+    return MakeError(Reason::kInvalidArgument, "the stream ended before its header");
+  }
+  TILEKV_ASSIGN_OR_RETURN(PutOutcome outcome, writer_->Finish());
+  stored_(outcome.stored);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IncomingMessage> PutValueSink::Decode(std::span<const Bytes> pieces) {
+  v1::PutValueRequest message;
+  IncomingMessage incoming;
+  TILEKV_RETURN_IF_ERROR(DecodeBulk(pieces, message, incoming.data));
+  TILEKV_RETURN_IF_ERROR(TakeHeader(message, header_));
+  incoming.last = message.finish();
+  return incoming;
+}
+
+absl::StatusOr<bool> PutValueSink::Begin() {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  TILEKV_ASSIGN_OR_RETURN(writer_, node_.BeginPutValue(*header_));
+  v1::PutValueResponse response;
+  response.set_compare(writer_->compare().value);
+  reply_(response);
+  return true;
+}
+
+absl::Status PutValueSink::Append(Bytes data, std::span<const uint32_t>) {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  return writer_->Append(data);
+}
+
+absl::Status PutValueSink::End(bool complete) {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  if (!complete || writer_ == nullptr) {
+    return MakeError(Reason::kInvalidArgument,
+                     "the stream ended before its last message; nothing was written");
+  }
+  v1::PutValueResponse response;
+  TILEKV_ASSIGN_OR_RETURN(*response.mutable_outcome(), writer_->Finish(context_));
+  reply_(response);
+  return absl::OkStatus();
+}
+
+}  // namespace tilekv

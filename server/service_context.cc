@@ -1,0 +1,35 @@
+#include "server/service_context.h"
+
+namespace tilekv {
+namespace {
+
+// Threads wait for the disk most of the time; group commits want many callers at once.
+constexpr int kShortThreads = 16;
+constexpr int kLongThreads = 4;
+constexpr int kWriteThreads = 8;
+constexpr int kReadThreads = 4;
+constexpr int kExchangeThreads = 8;
+
+std::function<void(int64_t)> WaitsOf(ServerMetrics& metrics, const char* name) {
+  return [&metrics, name](int64_t micros) { metrics.BudgetWaited(name, micros); };
+}
+
+}  // namespace
+
+ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan)
+    : node(node),
+      metrics(metrics),
+      plan(plan),
+      pool(BufferPool::Create(plan.pool_idle_bytes)),
+      client_stream("client_stream", plan.client_stream_bytes, WaitsOf(metrics, "client_stream")),
+      client_read("client_read", plan.client_read_bytes, WaitsOf(metrics, "client_read")),
+      short_calls("short", kShortThreads),
+      long_calls("long", kLongThreads),
+      writes("write", kWriteThreads),
+      reads("read", kReadThreads),
+      exchanges("exchange", kExchangeThreads) {
+  metrics.WatchBudget(client_stream.name(), &client_stream.budget());
+  metrics.WatchBudget(client_read.name(), &client_read.budget());
+}
+
+}  // namespace tilekv

@@ -1,0 +1,38 @@
+// What the gRPC adapters of a node work with.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "kvstore/base/buffer_pool.h"
+#include "kvstore/base/executor.h"
+#include "kvstore/node/local_node.h"
+#include "server/memory_plan.h"
+#include "server/server_metrics.h"
+#include "server/stream_budget.h"
+
+namespace tilekv {
+
+// Thread-safe. Destroyed after the last call has ended; the destructor finishes work in progress.
+struct ServiceContext {
+  ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan);
+
+  LocalNode& node;
+  ServerMetrics& metrics;
+  const MemoryPlan plan;
+  const std::shared_ptr<BufferPool> pool;
+  StreamBudget client_stream;
+  StreamBudget client_read;
+  std::atomic<uint64_t> streams{0};  // bulk calls being served
+  std::atomic<uint64_t> waiting{0};  // unary calls that are queued or run
+
+  // Never disk on a gRPC thread. Apart, so that a long walk or a slow sync holds up nothing short.
+  ThreadPool short_calls;
+  ThreadPool long_calls;
+  ThreadPool writes;
+  ThreadPool reads;
+  ThreadPool exchanges;  // calls that wait for their client
+};
+
+}  // namespace tilekv
