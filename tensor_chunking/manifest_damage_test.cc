@@ -44,6 +44,16 @@ TEST(ManifestDamage, EveryCutIsAnError) {
   }
 }
 
+TEST(ManifestDamage, BytesLeftOverAreAnError) {
+  for (const EncodedObject& object : SomeObjects(46)) {
+    if (object.ref.level == 0) continue;
+    Tree tree = *DecodeTree(object.ref.level, AsBytes(object.content));
+    tree.opaque += '\0';
+    EXPECT_THAT(ErrorText(DecodeAny(object.ref, AsBytes(EncodeTree(tree)))),
+                HasSubstr("1 bytes are left over"));
+  }
+}
+
 TEST(ManifestDamage, ChangedBytesAreAnErrorOrARightManifest) {
   SeededRandom random(44);
   int refused = 0;
@@ -156,6 +166,7 @@ TEST(ManifestDamage, TileListsOfAnotherTensorAreRefused) {
   EXPECT_TRUE(JoinTileLists({list(0), list(1), list(2)}, joined).ok());
   EXPECT_EQ(joined, manifest.tensors[0]);
   for (const auto& lists : {std::vector<TileList>{list(0), list(2), list(1)},
+                            std::vector<TileList>{list(1), list(0), list(2)},
                             std::vector<TileList>{list(0), list(1)}, std::vector<TileList>{}}) {
     joined = entry;
     EXPECT_THAT(ErrorText(JoinTileLists(lists, joined)), HasSubstr("tensor 'x': "));
