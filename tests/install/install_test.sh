@@ -16,4 +16,5 @@ mv "$work/first" "$work/prefix"
 
 "$cmake" -S "$project" -B "$work/outside" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" "$@"
 "$cmake" --build "$work/outside"
-"$work/outside/outside" "$work/store"
+"$work/outside/with_client" "$work/store-1"
+"$work/outside/with_tilekv" "$work/store-2"
