@@ -2,11 +2,10 @@
 
 #include <utility>
 
-#include "fmt/format.h"
 #include "kvstore/base/status.h"
-#include "kvstore/catalog/local_catalog.h"
 #include "kvstore/catalog/memory_catalog.h"
 #include "kvstore/node/local_node.h"
+#include "kvstore/node/open_catalog.h"
 #include "kvstore/node_store.h"
 #include "kvstore/object/local_engine.h"
 #include "kvstore/object/memory_object_store.h"
@@ -41,29 +40,6 @@ absl::StatusOr<std::unique_ptr<ObjectStore>> OpenEngine(const LocalEngineOptions
   }
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> engine, LocalEngine::Open(options));
   return engine;
-}
-
-absl::StatusOr<std::unique_ptr<Catalog>> OpenCatalog(const std::string& directory, bool read_only,
-                                                     ObjectStore& objects) {
-  LocalCatalogOptions options;
-  options.directory = directory;
-  options.read_only = read_only;
-  absl::StatusOr<std::unique_ptr<LocalCatalog>> catalog = LocalCatalog::Open(options);
-  if (GetReason(catalog.status()) == Reason::kNotFound && !read_only) {
-    // A new store has no catalog yet. One with objects has lost it: an empty one would make the
-    // collector delete them all.
-    TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, objects.Usage());
-    if (usage.objects > 0) {
-      return MakeError(Reason::kDataLoss,
-                       fmt::format("'{}' holds {} objects but no catalog: their names are gone. "
-                                   "Restore the directory 'catalog' from a backup",
-                                   Printable(directory), usage.objects));
-    }
-    options.create_if_missing = true;
-    catalog = LocalCatalog::Open(options);
-  }
-  TILEKV_RETURN_IF_ERROR(catalog.status());
-  return std::unique_ptr<Catalog>(*std::move(catalog));
 }
 
 }  // namespace
@@ -105,7 +81,7 @@ absl::StatusOr<std::unique_ptr<KvStore>> OpenEmbeddedStore(const std::string& di
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> objects,
                           OpenEngine(engine_options, options.read_only));
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<Catalog> catalog,
-                          OpenCatalog(directory, options.read_only, *objects));
+                          OpenStoreCatalog(directory, options.read_only, *objects));
   NodeOptions node_options;
   node_options.kind = "embedded";
   node_options.pool = pool;

@@ -1,0 +1,32 @@
+#include "kvstore/node/open_catalog.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/local_catalog.h"
+
+namespace tilekv {
+
+absl::StatusOr<std::unique_ptr<Catalog>> OpenStoreCatalog(const std::string& directory,
+                                                          bool read_only, ObjectStore& objects) {
+  LocalCatalogOptions options;
+  options.directory = directory;
+  options.read_only = read_only;
+  absl::StatusOr<std::unique_ptr<LocalCatalog>> catalog = LocalCatalog::Open(options);
+  if (GetReason(catalog.status()) == Reason::kNotFound && !read_only) {
+    TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, objects.Usage());
+    if (usage.objects > 0) {
+      return MakeError(Reason::kDataLoss,
+                       fmt::format("'{}' holds {} objects but no catalog: their names are gone. "
+                                   "Restore the directory 'catalog' from a backup",
+                                   Printable(directory), usage.objects));
+    }
+    options.create_if_missing = true;
+    catalog = LocalCatalog::Open(options);
+  }
+  TILEKV_RETURN_IF_ERROR(catalog.status());
+  return std::unique_ptr<Catalog>(*std::move(catalog));
+}
+
+}  // namespace tilekv
