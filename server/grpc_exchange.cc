@@ -93,12 +93,15 @@ class BatchPutReactor final
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The session lives while the call is open. Each request is answered; all are of one session.
+// The session lives while the call is open. Each request is answered; all are of one session. The
+// call ends when its client, or the node, goes.
 class KeepSessionReactor final
     : public grpc::ServerBidiReactor<v1::KeepSessionRequest, v1::KeepSessionResponse> {
  public:
   KeepSessionReactor(ServiceContext& service, grpc::CallbackServerContext& call)
       : service_(service), served_(service, call, "KeepSession") {
+    service_.open_calls.Add(
+        this, [this] { End(MakeError(Reason::kNodeUnavailable, "the node is being stopped")); });
     StartRead(&request_);
   }
 
@@ -118,23 +121,27 @@ class KeepSessionReactor final
       return End(MakeError(Reason::kInvalidArgument, "a call keeps one session"));
     }
     response_.set_lease_s(kSessionLease_s);
-    StartWrite(&response_);
+    MutexLock lock(mutex_);
+    if (!ended_) StartWrite(&response_);
   }
 
   void OnWriteDone(bool ok) override {
     if (!ok) return End(absl::OkStatus());
-    StartRead(&request_);
+    MutexLock lock(mutex_);
+    if (!ended_) StartRead(&request_);
   }
 
-  // Letting go of the session writes to the catalog: not in a gRPC thread.
   void End(const absl::Status& status) {
-    service_.short_calls.Post([this, status] {
-      keeper_.reset();
-      Finish(served_.End(status));
-    });
+    MutexLock lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+    Finish(served_.End(status));
   }
   void OnCancel() override { served_.Cancel(); }
-  void OnDone() override { delete this; }
+  // Letting go of the session writes to the catalog: not in a gRPC thread.
+  void OnDone() override {
+    service_.open_calls.Remove(this);
+    service_.short_calls.Post([this] { delete this; });
+  }
 
   // One step at a time: a read, then the node, then a write.
   ServiceContext& service_;
@@ -143,6 +150,8 @@ class KeepSessionReactor final
   v1::KeepSessionResponse response_;
   std::string token_;
   std::unique_ptr<NodeService::SessionKeeper> keeper_;
+  Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ class GrpcNodeServer : public NodeServer {
   void Shutdown(int64_t drain_ms) override {
     if (server_ == nullptr) return;
     server_->GetHealthCheckService()->SetServingStatus(false);
+    context_.open_calls.EndAll();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(drain_ms));
     server_->Wait();
     server_.reset();

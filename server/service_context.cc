@@ -1,5 +1,7 @@
 #include "server/service_context.h"
 
+#include <utility>
+
 namespace tilekv {
 namespace {
 
@@ -15,6 +17,24 @@ std::function<void(int64_t)> WaitsOf(ServerMetrics& metrics, const char* name) {
 }
 
 }  // namespace
+
+void OpenCalls::Add(const void* call, std::function<void()> end) {
+  MutexLock lock(mutex_);
+  if (ending_) return end();
+  calls_.emplace(call, std::move(end));
+}
+
+void OpenCalls::Remove(const void* call) {
+  MutexLock lock(mutex_);
+  calls_.erase(call);
+}
+
+void OpenCalls::EndAll() {
+  MutexLock lock(mutex_);
+  ending_ = true;
+  for (auto& [call, end] : calls_) end();
+  calls_.clear();
+}
 
 ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan)
     : node(node),

@@ -3,16 +3,34 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/executor.h"
+#include "kvstore/base/mutex.h"
 #include "kvstore/node/local_node.h"
 #include "server/memory_plan.h"
 #include "server/server_metrics.h"
 #include "server/stream_budget.h"
 
 namespace tilekv {
+
+// Calls that stay open as long as their client likes, and are to end when the node does.
+// Thread-safe.
+class OpenCalls {
+ public:
+  // `end` is called once at most, when the node stops, also at once; not after Remove has returned.
+  void Add(const void* call, std::function<void()> end);
+  void Remove(const void* call);
+  void EndAll();
+
+ private:
+  Mutex mutex_;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<const void*, std::function<void()>> calls_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Thread-safe. Destroyed after the last call has ended; the destructor finishes work in progress.
 struct ServiceContext {
@@ -24,6 +42,7 @@ struct ServiceContext {
   const std::shared_ptr<BufferPool> pool;
   StreamBudget client_stream;
   StreamBudget client_read;
+  OpenCalls open_calls;
   std::atomic<uint64_t> streams{0};  // bulk calls being served
   std::atomic<uint64_t> waiting{0};  // unary calls that are queued or run
 

@@ -1,0 +1,131 @@
+#include "server/node_process.h"
+
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/node/local_node.h"
+#include "kvstore/node/open_catalog.h"
+#include "kvstore/object/local_engine.h"
+#include "server/http_endpoint.h"
+#include "server/log.h"
+#include "server/memory_plan.h"
+#include "server/node_server.h"
+#include "server/server_metrics.h"
+
+namespace tilekv {
+namespace {
+
+class RunningNode : public NodeProcess {
+ public:
+  explicit RunningNode(const NodeProcessOptions& options)
+      : options_(options),
+        pool_(BufferPool::Create(PlanMemory(options.memory_bytes).pool_idle_bytes)) {}
+
+  ~RunningNode() override { Stop(0); }
+
+  absl::Status Start() {
+    // Ports first: one that is taken is the commonest mistake, and the lock names the address.
+    TILEKV_ASSIGN_OR_RETURN(
+        http_, HttpEndpoint::Start(options_.http, metrics_, [this] { return ready_.load(); }));
+    TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<PortClaim> claim, PortClaim::Take(options_.listen));
+    TILEKV_RETURN_IF_ERROR(OpenStore(claim->address()));
+    metrics_.WatchUsage([this] { return engine_->Usage(); });
+    NodeServerOptions server;
+    server.listen = claim->address().ToString();
+    server.memory_bytes = options_.memory_bytes;
+    TILEKV_ASSIGN_OR_RETURN(server_, NodeServer::Start(*node_, metrics_, server));
+    TILEKV_RETURN_IF_ERROR(WriteAddresses(claim->address().ToString()));
+    ready_ = true;
+    LogEvent(LogLevel::kInfo, "serving",
+             {{"grpc", claim->address().ToString()},
+              {"http", http_->address().ToString()},
+              {"data_dir", options_.data_dir},
+              {"store", engine_->store_uuid()},
+              {"max_object_bytes", fmt::format("{}", engine_->max_object_bytes())},
+              {"memory_bytes", fmt::format("{}", options_.memory_bytes)}});
+    return absl::OkStatus();
+  }
+
+  void Stop(int64_t drain_ms) override {
+    ready_ = false;
+    if (server_ != nullptr) {
+      server_->Shutdown(drain_ms);
+      std::remove(AddressFile().c_str());
+    }
+    server_.reset();
+    http_.reset();
+  }
+
+ private:
+  absl::Status OpenStore(const ListenAddress& address) {
+    LocalEngineOptions engine;
+    engine.directory = options_.data_dir;
+    engine.create_if_missing = true;
+    engine.max_object_bytes = options_.max_object_bytes;
+    engine.server_address = address.ToString();
+    engine.pool = pool_;
+    engine.notice = [](const std::string& text) {
+      LogEvent(LogLevel::kWarning, "store", {{"notice", text}});
+    };
+    TILEKV_ASSIGN_OR_RETURN(engine_, LocalEngine::Open(engine));
+    TILEKV_ASSIGN_OR_RETURN(catalog_, OpenStoreCatalog(options_.data_dir, false, *engine_));
+    NodeOptions node;
+    node.kind = "node";
+    node.pool = pool_;
+    TILEKV_ASSIGN_OR_RETURN(node_, LocalNode::Create(*engine_, *catalog_, node));
+    TILEKV_ASSIGN_OR_RETURN(uint64_t removed, engine_->RemoveUnnamedFiles());
+    if (removed > 0) {
+      LogEvent(LogLevel::kInfo, "removed_unfinished_files",
+               {{"files", fmt::format("{}", removed)}});
+    }
+    return absl::OkStatus();
+  }
+
+  std::string AddressFile() const { return options_.data_dir + "/ADDRESS"; }
+
+  absl::Status WriteAddresses(const std::string& grpc) {
+    std::string path = AddressFile();
+    std::string unfinished = path + ".tmp";
+    {
+      std::ofstream file(unfinished, std::ios::trunc);
+      file << "grpc " << grpc << "\nhttp " << http_->address().ToString() << "\n";
+      file.close();
+      if (!file.fail() && std::rename(unfinished.c_str(), path.c_str()) == 0) {
+        return absl::OkStatus();
+      }
+    }
+    return MakeError(Reason::kInternal, fmt::format("cannot write '{}'", Printable(path)));
+  }
+
+  const NodeProcessOptions options_;
+  const std::shared_ptr<BufferPool> pool_;
+  std::atomic<bool> ready_{false};
+  // In the order of their lives.
+  std::unique_ptr<LocalEngine> engine_;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<LocalNode> node_;
+  ServerMetrics metrics_;
+  std::unique_ptr<HttpEndpoint> http_;
+  std::unique_ptr<NodeServer> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NodeProcess>> NodeProcess::Start(const NodeProcessOptions& options) {
+  if (options.memory_bytes < kLeastMemoryBytes) {
+    return MakeError(
+        Reason::kInvalidArgument,
+        fmt::format("--memory is {}; a node needs {} at least", FormatSize(options.memory_bytes),
+                    FormatSizeShort(kLeastMemoryBytes)));
+  }
+  auto node = std::make_unique<RunningNode>(options);
+  TILEKV_RETURN_IF_ERROR(node->Start());
+  return node;
+}
+
+}  // namespace tilekv
