@@ -20,8 +20,8 @@ namespace tilekv {
 // and progress.
 absl::StatusOr<WriteReport> ImportModel(KvStore& store, const ModelName& target,
                                         const ModelSource& source, const WriteOptions& write = {});
-// The tensors and side files that ImportModel would write, for plans.
-absl::StatusOr<WriteInput> InputFromSource(const ModelSource& source);
+// What ImportModel writes; refers to `source`, which must outlive it.
+WriteInput InputFromSource(const ModelSource& source);
 
 struct ExportOptions {
   uint64_t max_shard_bytes = 0;      // 0: as it was imported, else one file
@@ -34,15 +34,18 @@ struct ExportReport {
   std::vector<std::string> files;
   uint64_t tensors = 0;
   uint64_t bytes = 0;
-  bool identical_to_source =
-      false;  // headers kept or derivable: the files equal those imported, byte for byte
+  bool identical_to_source = false;  // the weights' files equal those imported, byte for byte
 };
-// `destination` ending in .safetensors or .npy: one file; else a folder with side files. Written
-// beside it, synced, renamed; an existing destination needs `overwrite`.
+// `destination` ending in .safetensors: one file with all tensors; in .npy: the only tensor; else a
+// folder, side files included. Each file is written beside its destination, synced, renamed; an
+// existing one needs `overwrite`. An alias is written as a tensor of its own.
 absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string& destination,
                                          const ExportOptions& options = {});
-// One tensor, or a slice of it ("" for all), to .npy, .safetensors, or a sink ("-": raw row-major
-// bytes).
+// All tensors as one safetensors file, front to back.
+absl::StatusOr<ExportReport> ExportModelToSink(ModelReader& reader, ByteSink& sink,
+                                               const ExportOptions& options = {});
+// One tensor, or a slice of it ("" for all), to a .npy or .safetensors file, or to `raw`: row-major
+// bytes. A slice is held in memory.
 absl::Status ExportTensor(ModelReader& reader, const std::string& tensor, const std::string& slice,
                           const std::string& destination, bool overwrite, ByteSink* raw);
 
@@ -65,7 +68,7 @@ struct ModelDiff {
   }
 };
 // Reads manifests only.
-ModelDiff DiffModels(const ModelReader& older, const ModelReader& newer);
+absl::StatusOr<ModelDiff> DiffModels(ModelReader& older, ModelReader& newer);
 
 struct Damage {
   std::string where;  // tensor and tile, or side file

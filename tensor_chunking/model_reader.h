@@ -50,6 +50,14 @@ struct StreamedTensor {
   Buffer content;  // row-major; the receiver's to keep
 };
 
+// A range of rows of a tensor, or all of it.
+struct StreamedPiece {
+  size_t index = 0;  // of the tensor in what was asked for
+  std::shared_ptr<const TensorEntry> entry;
+  uint64_t offset_bytes = 0;  // of the content in the row-major tensor
+  Buffer content;
+};
+
 template <typename T>
 class ModelStream {
  public:
@@ -96,6 +104,9 @@ class ModelReader {
   // time, read ahead within the budget.
   absl::StatusOr<std::unique_ptr<ModelStream<StreamedTensor>>> StreamTensors(
       std::vector<std::string> tensors = {});
+  // Whole tensors, those above `max_piece_bytes` in ranges of rows of at most about that size.
+  absl::StatusOr<std::unique_ptr<ModelStream<StreamedPiece>>> StreamPieces(
+      std::vector<std::string> tensors, uint64_t max_piece_bytes);
   absl::StatusOr<std::unique_ptr<ModelStream<StreamedTile>>> StreamTiles(
       std::vector<std::string> tensors = {});
 

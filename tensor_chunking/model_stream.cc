@@ -2,6 +2,8 @@
 // small tensors do not cost as many exchanges), units are fetched ahead in order within the budget,
 // and handed out one item at a time.
 
+#include <algorithm>
+#include <cstring>
 #include <deque>
 #include <utility>
 
@@ -210,72 +212,133 @@ class TileStream : public UnitStream<StreamedTile> {
   const std::vector<Unit> units_;
 };
 
-class TensorStream : public UnitStream<StreamedTensor> {
+// Tensors in order, small ones in groups, large ones in ranges of rows.
+class PieceStream : public UnitStream<StreamedPiece> {
  public:
-  TensorStream(ModelReader& reader, const TileReader& tiles, std::vector<Entry> entries)
+  PieceStream(ModelReader& reader, const TileReader& tiles, std::vector<Entry> entries,
+              uint64_t max_piece_bytes)
       : reader_(reader), tiles_(tiles) {
-    std::vector<Item> small;
-    for (Entry& entry : entries) {
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const Entry& entry = entries[i];
       bool one_tile = entry->tiles.size() == 1 && entry->tiles[0].parts == nullptr;
-      if (one_tile && entry->tiles[0].length_bytes <= kUnitBytes) {
-        small.push_back({entry, 0, entry->tiles[0].length_bytes});
-        continue;
+      if (one_tile && entry->bytes() <= std::min(kUnitBytes, max_piece_bytes)) {
+        AddSmall(i, entry);
+      } else {
+        AddLarge(i, entry, max_piece_bytes);
       }
-      Flush(small);
-      units_.push_back({.items = {}, .bytes = entry->bytes() + TileReader::BufferBytes(*entry)});
-      large_.resize(units_.size());
-      large_.back() = std::move(entry);
     }
-    Flush(small);
-    large_.resize(units_.size());
-    prefetch_ = std::make_unique<OrderedPrefetch<std::vector<StreamedTensor>>>(
+    prefetch_ = std::make_unique<OrderedPrefetch<std::vector<StreamedPiece>>>(
         DefaultThreads(reader.options().threads), units_.size(), reader.budget(),
-        reader.options().context,
-        [this](size_t i) { return units_[i].bytes * (units_[i].items.size() > 1 ? 2 : 1); },
-        [this](size_t i) { return large_[i] != nullptr ? Large(*large_[i]) : Small(units_[i]); });
+        reader.options().context, [this](size_t i) { return units_[i].held_bytes; },
+        [this](size_t i) { return Produce(units_[i]); });
   }
-  ~TensorStream() override { prefetch_.reset(); }
+  ~PieceStream() override { prefetch_.reset(); }
 
  private:
-  void Flush(std::vector<Item>& small) {
-    for (Unit& unit : GroupItems(std::move(small))) units_.push_back(std::move(unit));
-    small.clear();
+  struct PieceUnit {
+    Unit small;                   // a group of small tensors, or
+    std::vector<size_t> tensors;  // their places in what was asked for
+    Entry large;                  // rows of one
+    uint64_t first_row = 0;
+    uint64_t rows = 0;
+    uint64_t offset_bytes = 0;
+    uint64_t bytes = 0;
+    uint64_t held_bytes = 0;
+  };
+
+  void AddSmall(size_t index, const Entry& entry) {
+    uint64_t bytes = entry->bytes();
+    bool joins = !units_.empty() && units_.back().large == nullptr &&
+                 units_.back().tensors.size() < kUnitItems &&
+                 units_.back().small.bytes + bytes <= kUnitBytes;
+    if (!joins) units_.emplace_back();
+    PieceUnit& unit = units_.back();
+    unit.small.items.push_back({entry, 0, bytes});
+    unit.small.bytes += bytes;
+    unit.tensors.push_back(index);
+    // The tensors' own memory, and that of runs of neighbours.
+    unit.held_bytes = unit.small.bytes * (unit.tensors.size() > 1 ? 2 : 1);
   }
 
-  absl::StatusOr<std::vector<StreamedTensor>> Large(const TensorEntry& entry) {
-    std::vector<StreamedTensor> out(1);
-    out[0] = {.name = entry.name,
-              .dtype = entry.dtype,
-              .shape = entry.shape,
-              .content = reader_.pool().Get(entry.bytes())};
-    ReadStats stats;
-    TILEKV_RETURN_IF_ERROR(reader_.ReadRowRangeReserved(
-        entry, 0, entry.shape.empty() ? 1 : entry.shape[0], out[0].content.span(), &stats));
-    AddStats(stats);
-    return out;
-  }
-
-  absl::StatusOr<std::vector<StreamedTensor>> Small(const Unit& unit) {
-    UnitFetch fetch(reader_.store(), reader_.pool(), tiles_, reader_.options().context);
-    std::vector<Buffer> contents;
-    ReadStats stats;
-    TILEKV_RETURN_IF_ERROR(fetch.Fetch(unit, contents, &stats));
-    AddStats(stats);
-    std::vector<StreamedTensor> out;
-    for (size_t i = 0; i < unit.items.size(); ++i) {
-      const TensorEntry& entry = *unit.items[i].entry;
-      out.push_back({.name = entry.name,
-                     .dtype = entry.dtype,
-                     .shape = entry.shape,
-                     .content = std::move(contents[i])});
+  void AddLarge(size_t index, const Entry& entry, uint64_t max_piece_bytes) {
+    uint64_t total_rows = entry->shape.empty() ? 1 : entry->shape[0];
+    uint64_t bytes = entry->bytes();
+    uint64_t buffer_bytes = TileReader::BufferBytes(*entry);
+    uint64_t rows_a_piece = RowsAPiece(*entry, total_rows, bytes, max_piece_bytes);
+    for (uint64_t row = 0; row == 0 || row < total_rows; row += rows_a_piece) {
+      PieceUnit unit{.tensors = {index}, .large = entry, .first_row = row};
+      unit.rows = std::min(rows_a_piece, total_rows - row);
+      // In bits first: rows of dtypes below a byte need not be whole bytes, pieces are.
+      uint64_t row_elements = total_rows == 0 ? 0 : ProductOf(entry->shape) / total_rows;
+      unit.offset_bytes = row * row_elements * DTypeBits(entry->dtype) / 8;
+      unit.bytes = unit.rows * row_elements * DTypeBits(entry->dtype) / 8;
+      unit.held_bytes = unit.bytes + std::min(buffer_bytes, unit.bytes + kBlockBytes);
+      units_.push_back(std::move(unit));
+      if (total_rows == 0) break;
     }
-    return out;
+  }
+
+  // Whole tiles where one fits, so that none is read twice.
+  static uint64_t RowsAPiece(const TensorEntry& entry, uint64_t total_rows, uint64_t bytes,
+                             uint64_t max_piece_bytes) {
+    if (bytes <= max_piece_bytes || total_rows <= 1) return std::max<uint64_t>(total_rows, 1);
+    uint64_t height = entry.tile_shape[0];
+    uint64_t rows =
+        std::max<uint64_t>(1, max_piece_bytes / std::max<uint64_t>(1, bytes / total_rows));
+    if (rows >= height || IsSubByte(entry.dtype)) {
+      rows = std::max<uint64_t>(1, rows / height) * height;
+    }
+    return std::min(rows, total_rows);
+  }
+
+  absl::StatusOr<std::vector<StreamedPiece>> Produce(const PieceUnit& unit) {
+    std::vector<StreamedPiece> pieces;
+    ReadStats stats;
+    if (unit.large != nullptr) {
+      StreamedPiece& piece = pieces.emplace_back();
+      piece = {.index = unit.tensors[0],
+               .entry = unit.large,
+               .offset_bytes = unit.offset_bytes,
+               .content = reader_.pool().Get(unit.bytes)};
+      TILEKV_RETURN_IF_ERROR(reader_.ReadRowRangeReserved(*unit.large, unit.first_row, unit.rows,
+                                                          piece.content.span(), &stats));
+    } else {
+      UnitFetch fetch(reader_.store(), reader_.pool(), tiles_, reader_.options().context);
+      std::vector<Buffer> contents;
+      TILEKV_RETURN_IF_ERROR(fetch.Fetch(unit.small, contents, &stats));
+      for (size_t i = 0; i < contents.size(); ++i) {
+        pieces.push_back({.index = unit.tensors[i],
+                          .entry = unit.small.items[i].entry,
+                          .offset_bytes = 0,
+                          .content = std::move(contents[i])});
+      }
+    }
+    AddStats(stats);
+    return pieces;
   }
 
   ModelReader& reader_;
   const TileReader& tiles_;
-  std::vector<Unit> units_;
-  std::vector<Entry> large_;  // by unit; null where the unit is of small ones
+  std::vector<PieceUnit> units_;
+};
+
+// Pieces that are whole tensors.
+class TensorStream : public ModelStream<StreamedTensor> {
+ public:
+  explicit TensorStream(std::unique_ptr<ModelStream<StreamedPiece>> pieces)
+      : pieces_(std::move(pieces)) {}
+  absl::StatusOr<std::optional<StreamedTensor>> Next() override {
+    TILEKV_ASSIGN_OR_RETURN(auto piece, pieces_->Next());
+    if (!piece.has_value()) return std::nullopt;
+    return StreamedTensor{.name = piece->entry->name,
+                          .dtype = piece->entry->dtype,
+                          .shape = piece->entry->shape,
+                          .content = std::move(piece->content)};
+  }
+  ReadStats stats() const override { return pieces_->stats(); }
+
+ private:
+  const std::unique_ptr<ModelStream<StreamedPiece>> pieces_;
 };
 
 }  // namespace
@@ -296,10 +359,17 @@ absl::StatusOr<std::vector<std::shared_ptr<const TensorEntry>>> ModelReader::Sel
   return entries;
 }
 
+absl::StatusOr<std::unique_ptr<ModelStream<StreamedPiece>>> ModelReader::StreamPieces(
+    std::vector<std::string> tensors, uint64_t max_piece_bytes) {
+  TILEKV_ASSIGN_OR_RETURN(auto entries, Select(tensors));
+  return std::make_unique<PieceStream>(*this, tiles_, std::move(entries), max_piece_bytes);
+}
+
 absl::StatusOr<std::unique_ptr<ModelStream<StreamedTensor>>> ModelReader::StreamTensors(
     std::vector<std::string> tensors) {
-  TILEKV_ASSIGN_OR_RETURN(auto entries, Select(tensors));
-  return std::make_unique<TensorStream>(*this, tiles_, std::move(entries));
+  constexpr uint64_t kWhole = UINT64_MAX;
+  TILEKV_ASSIGN_OR_RETURN(auto pieces, StreamPieces(std::move(tensors), kWhole));
+  return std::make_unique<TensorStream>(std::move(pieces));
 }
 
 absl::StatusOr<std::unique_ptr<ModelStream<StreamedTile>>> ModelReader::StreamTiles(

@@ -36,7 +36,7 @@ struct SourceFiles {
     friend bool operator==(const Index&, const Index&) = default;
   };
   std::vector<KeptSourceFile> files;  // ascending by path, bytewise
-  std::optional<Index> index;     // the *.index.json beside them
+  std::optional<Index> index;         // the *.index.json beside them
 
   friend bool operator==(const SourceFiles&, const SourceFiles&) = default;
 };

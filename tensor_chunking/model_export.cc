@@ -1,0 +1,236 @@
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+#include "tensor_chunking/export_plan.h"
+#include "tensor_chunking/formats/output_file.h"
+#include "tensor_chunking/formats/tensor_file_writer.h"
+#include "tensor_chunking/model_files.h"
+#include "tensor_chunking/relative_path.h"
+
+namespace tilekv {
+namespace {
+
+bool EndsWith(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+class Progress {
+ public:
+  Progress(const ExportOptions& options, uint64_t total_bytes) : options_(options) {
+    progress_.total_bytes = total_bytes;
+  }
+  void Add(uint64_t bytes) {
+    progress_.done_bytes += bytes;
+    if (options_.progress != nullptr) options_.progress(progress_);
+  }
+
+ private:
+  const ExportOptions& options_;
+  WriteProgress progress_;
+};
+
+// The content of a file's slots in their order, piece by piece.
+absl::Status ForEachPiece(ModelReader& reader, const std::vector<std::string>& tensors,
+                          const std::function<absl::Status(const StreamedPiece&)>& visit) {
+  if (tensors.empty()) return absl::OkStatus();
+  uint64_t piece_bytes = std::max(reader.budget().total_bytes() / 4, kLeastTileBytes);
+  TILEKV_ASSIGN_OR_RETURN(auto stream, reader.StreamPieces(tensors, piece_bytes));
+  while (true) {
+    TILEKV_ASSIGN_OR_RETURN(auto piece, stream->Next());
+    if (!piece.has_value()) return absl::OkStatus();
+    TILEKV_RETURN_IF_ERROR(visit(*piece));
+  }
+}
+
+absl::Status WriteTensorFile(ModelReader& reader, ExportFile file, const std::string& path,
+                             bool overwrite, Progress& progress) {
+  TILEKV_ASSIGN_OR_RETURN(auto writer, TensorFileWriter::Create(*FileSystem::Posix(), path,
+                                                                std::move(file.plan), overwrite));
+  TILEKV_RETURN_IF_ERROR(ForEachPiece(reader, file.tensors, [&](const StreamedPiece& piece) {
+    progress.Add(piece.content.size());
+    return writer->Write(piece.index, piece.offset_bytes, piece.content.span());
+  }));
+  return writer->Finish();
+}
+
+absl::Status CreateParents(const std::string& folder, const std::string& relative) {
+  for (size_t slash = relative.find('/'); slash != std::string::npos;
+       slash = relative.find('/', slash + 1)) {
+    TILEKV_RETURN_IF_ERROR(
+        FileSystem::Posix()->CreateDirectory(folder + "/" + relative.substr(0, slash)));
+  }
+  return absl::OkStatus();
+}
+
+// A sink into a file that appears whole or not at all.
+class FileSink : public ByteSink {
+ public:
+  FileSink(OutputFile& file, Progress& progress) : file_(file), progress_(progress) {}
+  absl::Status Append(Bytes piece) override {
+    progress_.Add(piece.size());
+    uint64_t at = offset_;
+    offset_ += piece.size();
+    return file_.WriteAt(at, piece);
+  }
+
+ private:
+  OutputFile& file_;
+  Progress& progress_;
+  uint64_t offset_ = 0;
+};
+
+absl::Status WriteSideFile(ModelReader& reader, const SideFile& file, const std::string& folder,
+                           bool overwrite, Progress& progress) {
+  // Stored paths were checked when they were written, by whatever wrote them: checked again before
+  // they touch a disk.
+  TILEKV_RETURN_IF_ERROR(CheckRelativePath(file.path, Reason::kDataLoss));
+  TILEKV_RETURN_IF_ERROR(CreateParents(folder, file.path));
+  TILEKV_ASSIGN_OR_RETURN(
+      auto out, OutputFile::Create(*FileSystem::Posix(), folder + "/" + file.path, overwrite));
+  FileSink sink(*out, progress);
+  TILEKV_RETURN_IF_ERROR(reader.ReadSideFile(file, sink));
+  return out->Commit();
+}
+
+absl::Status WriteText(const std::string& path, const std::string& text, bool overwrite) {
+  TILEKV_ASSIGN_OR_RETURN(auto out, OutputFile::Create(*FileSystem::Posix(), path, overwrite));
+  TILEKV_RETURN_IF_ERROR(out->WriteAt(0, AsBytes(text)));
+  return out->Commit();
+}
+
+absl::StatusOr<ExportReport> ExportFolder(ModelReader& reader, const std::string& folder,
+                                          const ExportOptions& options) {
+  ExportPlan plan;
+  if (options.weights) {
+    TILEKV_ASSIGN_OR_RETURN(plan, PlanExport(reader, options, false));
+  }
+  uint64_t total = plan.bytes;
+  for (const SideFile& file : reader.manifest().side_files) total += file.content.length_bytes;
+  Progress progress(options, total);
+  ExportReport report{.tensors = plan.tensors, .bytes = total, .identical_to_source = plan.as_imported};
+  FileSystem& fs = *FileSystem::Posix();
+  TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(folder));
+  for (ExportFile& file : plan.files) {
+    TILEKV_RETURN_IF_ERROR(CheckRelativePath(file.path, Reason::kDataLoss));
+    TILEKV_RETURN_IF_ERROR(CreateParents(folder, file.path));
+    report.files.push_back(folder + "/" + file.path);
+    TILEKV_RETURN_IF_ERROR(
+        WriteTensorFile(reader, std::move(file), report.files.back(), options.overwrite, progress));
+  }
+  for (const SideFile& file : reader.manifest().side_files) {
+    report.files.push_back(folder + "/" + file.path);
+    TILEKV_RETURN_IF_ERROR(WriteSideFile(reader, file, folder, options.overwrite, progress));
+  }
+  if (!plan.index_path.empty()) {  // last: a folder without it is seen to be incomplete
+    TILEKV_RETURN_IF_ERROR(CheckRelativePath(plan.index_path, Reason::kDataLoss));
+    report.files.push_back(folder + "/" + plan.index_path);
+    TILEKV_RETURN_IF_ERROR(WriteText(report.files.back(), plan.index_content, options.overwrite));
+  }
+  return report;
+}
+
+absl::StatusOr<ExportReport> ExportSafetensors(ModelReader& reader, const std::string& path,
+                                               const ExportOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader, options, true));
+  Progress progress(options, plan.bytes);
+  TILEKV_RETURN_IF_ERROR(
+      WriteTensorFile(reader, std::move(plan.files[0]), path, options.overwrite, progress));
+  return ExportReport{.files = {path},
+                      .tensors = plan.tensors,
+                      .bytes = plan.bytes,
+                      .identical_to_source = plan.as_imported};
+}
+
+// One tensor as .npy, content taken as a stream of row ranges.
+absl::Status WriteNpy(ModelReader& reader, const TensorEntry& entry, const std::string& path,
+                      bool overwrite, Progress& progress) {
+  ExportFile file{.path = path, .tensors = {entry.name}};
+  TILEKV_ASSIGN_OR_RETURN(file.plan, PlanNpyFile({entry.name, entry.dtype, entry.shape}));
+  return WriteTensorFile(reader, std::move(file), path, overwrite, progress);
+}
+
+absl::StatusOr<ExportReport> ExportNpy(ModelReader& reader, const std::string& path,
+                                       const ExportOptions& options) {
+  if (reader.manifest().tensors.size() != 1) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("a .npy file holds one tensor, {} has {}; use 'tilekv tensor get'",
+                                 reader.full_name(), reader.manifest().tensors.size()));
+  }
+  TILEKV_ASSIGN_OR_RETURN(auto entry, reader.Find(reader.manifest().tensors[0].name));
+  Progress progress(options, entry->bytes());
+  TILEKV_RETURN_IF_ERROR(WriteNpy(reader, *entry, path, options.overwrite, progress));
+  return ExportReport{.files = {path}, .tensors = 1, .bytes = entry->bytes()};
+}
+
+}  // namespace
+
+absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string& destination,
+                                         const ExportOptions& options) {
+  bool one_file = EndsWith(destination, ".safetensors") || EndsWith(destination, ".npy");
+  if (one_file && !options.weights) {
+    return MakeError(Reason::kInvalidArgument, "without weights the destination is a folder");
+  }
+  if (EndsWith(destination, ".safetensors")) return ExportSafetensors(reader, destination, options);
+  if (EndsWith(destination, ".npy")) return ExportNpy(reader, destination, options);
+  return ExportFolder(reader, destination, options);
+}
+
+absl::StatusOr<ExportReport> ExportModelToSink(ModelReader& reader, ByteSink& sink,
+                                               const ExportOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader, options, true));
+  Progress progress(options, plan.bytes);
+  ExportFile& file = plan.files[0];
+  TensorStreamWriter writer(sink, std::move(file.plan));
+  TILEKV_RETURN_IF_ERROR(writer.Begin());
+  TILEKV_RETURN_IF_ERROR(ForEachPiece(reader, file.tensors, [&](const StreamedPiece& piece) {
+    progress.Add(piece.content.size());
+    return writer.Append(piece.content.span());
+  }));
+  TILEKV_RETURN_IF_ERROR(writer.Finish());
+  return ExportReport{
+      .tensors = plan.tensors, .bytes = plan.bytes, .identical_to_source = plan.as_imported};
+}
+
+absl::Status ExportTensor(ModelReader& reader, const std::string& tensor, const std::string& slice,
+                          const std::string& destination, bool overwrite, ByteSink* raw) {
+  TILEKV_ASSIGN_OR_RETURN(auto entry, reader.Find(tensor));
+  ExportOptions silent;
+  Progress progress(silent, 0);
+  bool npy = EndsWith(destination, ".npy");
+  if (raw == nullptr && !npy && !EndsWith(destination, ".safetensors")) {
+    return MakeError(
+        Reason::kInvalidArgument,
+        fmt::format("'{}' is neither .npy nor .safetensors nor '-'", Printable(destination)));
+  }
+  if (slice.empty() && raw != nullptr) {
+    return ForEachPiece(reader, {entry->name}, [&](const StreamedPiece& piece) {
+      return raw->Append(piece.content.span());
+    });
+  }
+  if (slice.empty() && npy) return WriteNpy(reader, *entry, destination, overwrite, progress);
+  if (slice.empty()) {
+    ExportFile file{.path = destination, .tensors = {entry->name}};
+    TILEKV_ASSIGN_OR_RETURN(
+        file.plan, PlanSafetensorsFile({{tensor, entry->dtype, entry->shape}}, std::nullopt));
+    return WriteTensorFile(reader, std::move(file), destination, overwrite, progress);
+  }
+  TILEKV_ASSIGN_OR_RETURN(ResolvedSlice resolved, ResolveSlice(slice, entry->shape));
+  TILEKV_ASSIGN_OR_RETURN(uint64_t bytes, TensorBytes(entry->dtype, resolved.result_shape));
+  Buffer content = reader.pool().Get(bytes);
+  TILEKV_RETURN_IF_ERROR(reader.ReadSlice(tensor, resolved, content.span()));
+  if (raw != nullptr) return raw->Append(content.span());
+  TensorView view{tensor, entry->dtype, resolved.result_shape};
+  TensorFilePlan plan;
+  if (npy) {
+    TILEKV_ASSIGN_OR_RETURN(plan, PlanNpyFile(view));
+  } else {
+    TILEKV_ASSIGN_OR_RETURN(plan, PlanSafetensorsFile({view}, std::nullopt));
+  }
+  TILEKV_ASSIGN_OR_RETURN(auto writer, TensorFileWriter::Create(*FileSystem::Posix(), destination,
+                                                                std::move(plan), overwrite));
+  TILEKV_RETURN_IF_ERROR(writer->Write(0, 0, content.span()));
+  return writer->Finish();
+}
+
+}  // namespace tilekv
