@@ -1,0 +1,252 @@
+// Retries of a client whose node loses requests and replies.
+#include <functional>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/memory_catalog.h"
+#include "kvstore/node/local_node.h"
+#include "kvstore/node_store.h"
+#include "kvstore/object/chunked_blob.h"
+#include "kvstore/object/memory_object_store.h"
+#include "kvstore/object/object_hash.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+absl::Status Lost() { return MakeError(Reason::kNodeUnavailable, "the connection broke"); }
+
+// A node behind a connection that breaks as told.
+class FlakyNode : public RetryingNode {
+ public:
+  explicit FlakyNode(std::shared_ptr<NodeService> node)
+      : RetryingNode(node, {.max_tries = 1}), node_(std::move(node)) {}
+
+  int lose_requests = 0;            // so many calls do not reach the node
+  int lose_replies = 0;             // so many that follow do, but their reply is lost
+  absl::Status refuse;              // once
+  std::function<void()> meanwhile;  // runs once after a reply was lost
+  int calls = 0;
+
+  absl::StatusOr<v1::PutValueOutcome> PutValue(const v1::PutValueHeader& header, ByteSource* source,
+                                               const CompareFixed& fixed,
+                                               const CallContext& context) override {
+    return Call([&] { return node_->PutValue(header, source, fixed, context); });
+  }
+  absl::StatusOr<v1::BatchPutResponse> BatchPut(const v1::BatchPutRequest& request,
+                                                const ComparesFixed& fixed,
+                                                const CallContext& context) override {
+    return Call([&] { return node_->BatchPut(request, fixed, context); });
+  }
+  absl::StatusOr<v1::DeleteValueResponse> DeleteValue(const v1::DeleteValueRequest& request,
+                                                      const CallContext& context) override {
+    return Call([&] { return node_->DeleteValue(request, context); });
+  }
+  absl::StatusOr<v1::CommitResponse> Commit(const v1::CommitRequest& request,
+                                            const CallContext& context) override {
+    return Call([&] { return node_->Commit(request, context); });
+  }
+  absl::StatusOr<v1::SetTagResponse> SetTag(const v1::SetTagRequest& request,
+                                            const CallContext& context) override {
+    return Call([&] { return node_->SetTag(request, context); });
+  }
+
+ private:
+  template <typename F>
+  auto Call(F call) -> decltype(call()) {
+    ++calls;
+    if (!refuse.ok()) return std::exchange(refuse, absl::OkStatus());
+    if (lose_requests > 0) {
+      --lose_requests;
+      return Lost();
+    }
+    auto result = call();
+    if (lose_replies == 0) return result;
+    --lose_replies;
+    if (auto then = std::exchange(meanwhile, nullptr)) then();
+    return Lost();
+  }
+
+  const std::shared_ptr<NodeService> node_;
+};
+
+class ClientRetry : public testing::Test {
+ protected:
+  ClientRetry() {
+    node_ = *LocalNode::Create(objects_, catalog_);
+    std::shared_ptr<NodeService> local(node_.get(), [](NodeService*) {});
+    flaky_ = std::make_shared<FlakyNode>(local);
+    NodeStoreOptions options;
+    options.retry.sleep = [this](int64_t ms) { waits_.push_back(ms); };
+    store_ = NewNodeStore(flaky_, options);
+    direct_ = NewNodeStore(local, {});
+  }
+
+  MemoryObjectStore objects_;
+  MemoryCatalog catalog_;
+  std::unique_ptr<LocalNode> node_;
+  std::shared_ptr<FlakyNode> flaky_;
+  std::unique_ptr<KvStore> store_;   // over the flaky connection
+  std::unique_ptr<KvStore> direct_;  // over a good one
+  std::vector<int64_t> waits_;
+};
+
+TEST_F(ClientRetry, APutWhoseReplyIsLostIsDoneOnce) {
+  flaky_->lose_requests = 1;
+  flaky_->lose_replies = 1;
+  auto put = store_->Put("k", std::string(1000, 'x'), {.condition = WriteCondition::Absent()});
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_TRUE(put->applied);
+  EXPECT_EQ((*direct_->Stat("k"))->version, put->version);
+  EXPECT_EQ(flaky_->calls, 3);
+  EXPECT_EQ(waits_.size(), 2u);
+}
+
+TEST_F(ClientRetry, APutOverwrittenBeforeItsRetryIsUnknown) {
+  flaky_->lose_replies = 1;
+  flaky_->meanwhile = [this] { EXPECT_TRUE(direct_->Put("k", "theirs").ok()); };
+  auto put = store_->Put("k", "mine");
+  EXPECT_EQ(GetReason(put.status()), Reason::kOutcomeUnknown);
+  EXPECT_EQ((*direct_->Get("k"))->content, "theirs");
+}
+
+TEST_F(ClientRetry, APutThatNeverGetsAnAnswerIsUnknown) {
+  flaky_->lose_replies = 100;
+  EXPECT_EQ(GetReason(store_->Put("k", "mine").status()), Reason::kOutcomeUnknown);
+  flaky_->lose_replies = 0;
+  flaky_->lose_requests = 100;
+  EXPECT_EQ(GetReason(store_->Put("k2", "mine").status()), Reason::kNodeUnavailable)
+      << "nothing was sent";
+}
+
+TEST_F(ClientRetry, WaitsGrowAndAreJittered) {
+  flaky_->lose_requests = 100;
+  EXPECT_FALSE(store_->Put("k", "x").ok());
+  ASSERT_EQ(waits_.size(), 5u);
+  for (size_t i = 0; i < waits_.size(); ++i) {
+    EXPECT_GE(waits_[i], 25 << i);
+    EXPECT_LE(waits_[i], 50 << i);
+  }
+}
+
+TEST_F(ClientRetry, ASourceThatCannotBeReadAgainIsSentOnce) {
+  class Plain : public ByteSource {
+   public:
+    explicit Plain(Bytes bytes) : rest_(bytes) {}
+    absl::StatusOr<uint64_t> Read(MutableBytes out) override { return rest_.Read(out); }
+    std::optional<uint64_t> length() const override { return rest_.length(); }
+
+   private:
+    SpanSource rest_;
+  };
+  std::string content(3 * kMiB, 'x');
+  flaky_->lose_requests = 1;  // nothing of it was taken: tried again
+  flaky_->lose_replies = 1;   // all of it was taken: not again, and nobody knows
+  Plain source(AsBytes(content));
+  EXPECT_EQ(GetReason(store_->Put("k", source).status()), Reason::kOutcomeUnknown);
+  EXPECT_EQ(flaky_->calls, 2);
+  EXPECT_EQ((*direct_->Stat("k"))->length, content.size());
+}
+
+TEST_F(ClientRetry, AnOverloadedNodeIsAskedAgain) {
+  flaky_->refuse = MakeError(Reason::kOverloaded, "later");
+  auto put = store_->Put("k", "x", {.condition = WriteCondition::Absent()});
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_TRUE(put->applied);
+}
+
+TEST_F(ClientRetry, ADeleteWhoseReplyIsLostIsDone) {
+  ASSERT_TRUE(direct_->Put("k", "x").ok());
+  flaky_->lose_replies = 1;
+  auto deleted = store_->Delete("k");
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_TRUE(deleted->applied);
+  EXPECT_FALSE((*direct_->Get("k")).has_value());
+}
+
+TEST_F(ClientRetry, ADeleteNeverTakesWhatWasWrittenAfterIt) {
+  uint64_t version = direct_->Put("k", "x")->version;
+  flaky_->lose_replies = 1;
+  flaky_->meanwhile = [this] { EXPECT_TRUE(direct_->Put("k", "new").ok()); };
+  auto deleted = store_->Delete("k");
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_TRUE(deleted->applied);
+  EXPECT_EQ((*direct_->Get("k"))->content, "new");
+
+  version = (*direct_->Stat("k"))->version;
+  flaky_->lose_replies = 1;
+  flaky_->meanwhile = [this] { EXPECT_TRUE(direct_->Put("k", "newer").ok()); };
+  deleted = store_->Delete("k", WriteCondition::Version(version));
+  EXPECT_EQ(GetReason(deleted.status()), Reason::kOutcomeUnknown);
+  EXPECT_EQ((*direct_->Get("k"))->content, "newer");
+}
+
+TEST_F(ClientRetry, ABatchWhoseReplyIsLostIsDoneOnce) {
+  flaky_->lose_replies = 1;
+  auto put = store_->BatchPut({{"a", "1", WriteCondition::Absent()},
+                               {"b", std::string(5000, 'b'), WriteCondition::Absent()}});
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_TRUE((*put)[0].applied);
+  EXPECT_TRUE((*put)[1].applied);
+  EXPECT_EQ((*direct_->Stat("a"))->version, (*put)[0].version);
+}
+
+TEST_F(ClientRetry, ACommitWhoseReplyIsLostIsOneVersion) {
+  auto session = store_->BeginSession("test");
+  ASSERT_TRUE(session.ok());
+  std::string content = "root";
+  ObjectRef root = RefOf(0, AsBytes(content));
+  ASSERT_TRUE((*session)->Put(root, AsBytes(content)).ok());
+  v1::CommitRequest request;
+  request.set_ns("default");
+  request.set_name("m");
+  ObjectRefToWire(root, request.mutable_root());
+  request.mutable_if_latest()->set_absent(true);
+  flaky_->lose_replies = 2;
+  auto response = (*session)->Commit(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(response->applied());
+  EXPECT_EQ(response->version().record().number(), 1u);
+  EXPECT_EQ(flaky_->calls, 3);
+}
+
+TEST_F(ClientRetry, ACallThatMayNotHappenTwiceIsNotSentAgain) {
+  v1::SetTagRequest request;
+  request.set_ns("default");
+  request.set_name("m");
+  request.set_tag("t");
+  flaky_->lose_replies = 1;
+  EXPECT_EQ(GetReason(store_->node().SetTag(request).status()), Reason::kNodeUnavailable);
+  EXPECT_EQ(flaky_->calls, 1);
+}
+
+TEST_F(ClientRetry, ADeadlineEndsTheTries) {
+  flaky_->lose_requests = 100;
+  PutOptions options;
+  options.context = CallContext().WithTimeout(1);
+  EXPECT_FALSE(store_->Put("k", "x", options).ok());
+  EXPECT_LE(flaky_->calls, 1) << "the first wait would end after the deadline";
+}
+
+// Two levels of trees: more pieces than one tree lists within the least limit.
+TEST(ChunkedValues, OfTwoLevelsReadBackInRanges) {
+  auto store = OpenMemoryStore(kLeastMaxObjectBytes);
+  ASSERT_TRUE(store.ok());
+  std::string content((MaxValueChunks(1, kLeastMaxObjectBytes) + 2) * kLeastMaxObjectBytes + 5,
+                      '\0');
+  for (size_t i = 0; i < content.size(); i += 1000) content[i] = static_cast<char>(i >> 10);
+  auto put = (*store)->Put("k", content, {.chunked = true});
+  ASSERT_TRUE(put.ok()) << put.status();
+  uint64_t border = MaxValueChunks(1, kLeastMaxObjectBytes) * kLeastMaxObjectBytes;
+  auto range = (*store)->Get("k", ByteRange{border - 1000, 2000});
+  ASSERT_TRUE(range.ok() && range->has_value()) << range.status();
+  EXPECT_TRUE((*range)->content == content.substr(border - 1000, 2000));
+  auto whole = (*store)->Get("k");
+  ASSERT_TRUE(whole.ok() && whole->has_value()) << whole.status();
+  EXPECT_TRUE((*whole)->content == content);
+}
+
+}  // namespace
+}  // namespace tilekv

@@ -1,0 +1,123 @@
+#include "kvstore/node/collector.h"
+
+#include "gmock/gmock.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/keys.h"
+#include "kvstore/node/node_test_util.h"
+
+namespace tilekv {
+namespace {
+
+class CollectorTest : public NodeTest {
+ protected:
+  void Delete(const std::string& name, bool now = false) {
+    v1::DeleteVersionsRequest request;
+    request.set_ns("default");
+    request.set_name(name);
+    request.set_all(true);
+    request.set_now(now);
+    EXPECT_EQ(node_->DeleteVersions(request)->deleted_size(), 1);
+  }
+};
+
+TEST_F(CollectorTest, ADeletedVersionIsPurgedWhenItsGraceIsOver) {
+  ObjectRef root = Import("m", "tile");
+  Delete("m");
+  clock_.Advance((kDeleteGrace_s - 1) * kSecondMicros);
+  EXPECT_EQ(node_->Collect({})->purged_versions(), 0u);
+  EXPECT_TRUE(IsThere(root));
+  clock_.Advance(kSecondMicros);
+  v1::CollectRequest dry;
+  dry.set_dry_run(true);
+  v1::CollectResponse would = *node_->Collect(dry);
+  EXPECT_EQ(would.purged_versions(), 1u);
+  EXPECT_EQ(would.deleted_objects(), 3u) << "tile, root, commit";
+  EXPECT_TRUE(IsThere(root));
+  v1::CollectResponse round = *node_->Collect({});
+  EXPECT_EQ(round.purged_versions(), 1u);
+  EXPECT_EQ(round.deleted_objects(), 3u);
+  EXPECT_FALSE(IsThere(root));
+  EXPECT_EQ(node_->Fsck({})->problem_count(), 0u) << "the head's counts too";
+}
+
+TEST_F(CollectorTest, CommitRecordsAreKeptTwoDays) {
+  Import("m", "tile");
+  KeyRange range = CommitRange();
+  clock_.Advance((kCommitRecord_s - 1) * kSecondMicros);
+  ASSERT_TRUE(node_->Collect({}).ok());
+  EXPECT_EQ(catalog_.List(range.start, range.end, 10)->entries.size(), 1u);
+  clock_.Advance(2 * kSecondMicros);
+  ASSERT_TRUE(node_->Collect({}).ok());
+  EXPECT_EQ(catalog_.List(range.start, range.end, 10)->entries.size(), 0u);
+}
+
+TEST_F(CollectorTest, AnUnreadableTreeEndsTheRoundAndIsNamed) {
+  ObjectRef root = Import("m", "tile");
+  ObjectRef garbage = PutObject(Begin().session_rev(), 0, "garbage");
+  clock_.Advance(kSessionLease_s * kSecondMicros);
+  objects_.FlipBit(kDefaultDomain, root.id, 30);
+  absl::Status status = node_->Collect({}).status();
+  EXPECT_EQ(GetReason(status), Reason::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr(root.id.Hex()), testing::HasSubstr("default/m@1")));
+  EXPECT_TRUE(IsThere(garbage)) << "nothing is deleted";
+}
+
+TEST_F(CollectorTest, AnotherRoundStopsTheSweep) {
+  ObjectRef root = Import("m", "tile");
+  Delete("m", true);
+  v1::RoundRecord other;
+  other.set_value("other");
+  // Another collector's round begins at the first deletion of this one.
+  bool second_done = false;
+  Once("collector:before-delete", [&] {
+    second_done = true;
+    EXPECT_TRUE(catalog_
+                    .Txn({.compares = {},
+                          .writes = {CatalogWrite::Put(kRoundKey, other.SerializeAsString())}})
+                    .ok());
+  });
+  for (int i = 0; i < 2'000; ++i) PutObject(Begin().session_rev(), 0, std::to_string(i));
+  clock_.Advance(kSessionLease_s * kSecondMicros);
+  absl::Status status = node_->Collect({}).status();
+  EXPECT_TRUE(second_done);
+  EXPECT_EQ(GetReason(status), Reason::kOverloaded) << "a batch later it is noticed";
+  EXPECT_GT(objects_.Usage()->objects, 0u);
+  SetCrashHandler(nullptr);
+  EXPECT_TRUE(node_->Collect({}).ok());
+  EXPECT_EQ(objects_.Usage()->objects, 0u);
+  EXPECT_FALSE(IsThere(root));
+}
+
+TEST_F(CollectorTest, ATouchDuringTheSweepIsDecidedInTheLockedSection) {
+  ObjectRef root = Import("m", "tile");
+  Delete("m", true);
+  Once("collector:before-delete", [&] {
+    v1::BeginSessionResponse session = Begin();
+    v1::LinkRequest link;
+    link.set_session_rev(session.session_rev());
+    ObjectRefToWire(root, link.add_refs());
+    EXPECT_TRUE(node_->Link(link)->present(0));
+  });
+  v1::CollectResponse round = *node_->Collect({});
+  EXPECT_EQ(round.kept_by_sessions(), 1u);
+  EXPECT_TRUE(IsThere(root));
+}
+
+TEST_F(CollectorTest, TheFenceOutlivesTheNode) {
+  v1::BeginSessionResponse session = Begin();
+  PutObject(session.session_rev(), 0, "x");
+  clock_.Advance(kSessionLease_s * kSecondMicros);
+  ASSERT_TRUE(node_->Collect({}).ok());
+  NodeOptions options;
+  options.clock = &clock_;
+  options.random = &random_;
+  auto again = LocalNode::Create(objects_, catalog_, options);
+  ASSERT_TRUE(again.ok());
+  v1::LinkRequest link;
+  link.set_session_rev(session.session_rev());
+  EXPECT_EQ(GetReason((*again)->Link(link).status()), Reason::kSessionLost);
+}
+
+}  // namespace
+}  // namespace tilekv

@@ -1,0 +1,73 @@
+#include "kvstore/node/fsck.h"
+
+#include "gmock/gmock.h"
+#include "kvstore/catalog/keys.h"
+#include "kvstore/node/node_test_util.h"
+
+namespace tilekv {
+namespace {
+
+class FsckTest : public NodeTest {
+ protected:
+  v1::FsckResponse Fsck(bool verify_content = false) {
+    v1::FsckRequest request;
+    request.set_verify_content(verify_content);
+    auto response = node_->Fsck(request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return *response;
+  }
+  std::vector<std::string> Kinds(const v1::FsckResponse& response) {
+    std::vector<std::string> kinds;
+    for (const v1::FsckProblem& problem : response.problems()) kinds.push_back(problem.kind());
+    return kinds;
+  }
+};
+
+TEST_F(FsckTest, AWholeStoreHasNoProblems) {
+  Import("m", "tile");
+  ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(5000, 'x')).ok());
+  ASSERT_TRUE(PutValue(HeaderOf("inline"), "x").ok());
+  v1::FsckResponse response = Fsck(true);
+  EXPECT_EQ(response.problem_count(), 0u) << response.DebugString();
+  EXPECT_EQ(response.versions(), 1u);
+  EXPECT_EQ(response.values(), 2u);
+  EXPECT_EQ(response.objects(), 4u);
+}
+
+TEST_F(FsckTest, AMissingObjectIsNamedWithWhoNeedsIt) {
+  ObjectRef root = Import("m", "tile");
+  ASSERT_TRUE(*objects_.DeleteBelow(kDefaultDomain, root.id, Revision::Of(9, 0)));
+  v1::FsckResponse response = Fsck();
+  ASSERT_EQ(response.problem_count(), 1u);
+  EXPECT_EQ(response.problems(0).kind(), "missing");
+  EXPECT_EQ(response.problems(0).where(), "default/m@1");
+  EXPECT_THAT(response.problems(0).text(), testing::HasSubstr(root.id.Hex()));
+}
+
+TEST_F(FsckTest, DamageIsFoundWhereContentIsRead) {
+  Import("m", std::string(100'000, 't'));
+  ObjectRef tile = RefOf(0, AsBytes(std::string(100'000, 't')));
+  objects_.FlipBit(kDefaultDomain, tile.id, 70'000);
+  EXPECT_EQ(Fsck().problem_count(), 0u);
+  EXPECT_THAT(Kinds(Fsck(true)), testing::ElementsAre("damaged"));
+  EXPECT_THAT(Kinds(Fsck()), testing::ElementsAre("damaged")) << "it is quarantined now";
+}
+
+TEST_F(FsckTest, RecordsThatContradictEachOtherAreFound) {
+  Import("m", "tile");
+  v1::TagRecord tag;
+  tag.set_number(7);
+  v1::ModelHead head;
+  head.set_next_version(2);
+  ASSERT_TRUE(
+      catalog_
+          .Txn({.compares = {},
+                .writes = {CatalogWrite::Put(TagKey("default", "m", "t"), tag.SerializeAsString()),
+                           CatalogWrite::Put(HeadKey("default", "m"), head.SerializeAsString()),
+                           CatalogWrite::Put(ValueKey("k"), "\xff\xff")}})
+          .ok());
+  EXPECT_THAT(Kinds(Fsck()), testing::ElementsAre("record", "record", "record"));
+}
+
+}  // namespace
+}  // namespace tilekv

@@ -1,0 +1,140 @@
+#include "kvstore/node/value_writer.h"
+
+#include "gmock/gmock.h"
+#include "kvstore/base/status.h"
+#include "kvstore/node/node_test_util.h"
+
+namespace tilekv {
+namespace {
+
+using ValueWriterTest = NodeTest;
+
+TEST_F(ValueWriterTest, TheErrorThatStartedItAllIsWordForWord) {
+  v1::PutValueHeader header = HeaderOf("weights");
+  header.set_length(324'000'000);
+  absl::Status status = node_->BeginPutValue(header).status();
+  EXPECT_EQ(
+      ErrorText(status),
+      "OBJECT_TOO_LARGE: key 'weights' is 324,000,000 bytes (309.0 MiB); this store takes "
+      "objects up to 268,435,456 bytes (256 MiB). Store a matrix with 'tilekv model import NAME "
+      "FILE', any other file with 'tilekv kv put --chunked'.");
+}
+
+TEST_F(ValueWriterTest, SmallContentGoesIntoTheRecordAndMoreBecomesAnObject) {
+  ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(kInlineValueBytes, 'x')).ok());
+  EXPECT_EQ(objects_.Usage()->objects, 0u);
+  ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(kInlineValueBytes + 1, 'x')).ok());
+  EXPECT_EQ(objects_.Usage()->objects, 1u);
+}
+
+TEST_F(ValueWriterTest, ARetryOfAWriteThatHappenedFindsItsOwnRecord) {
+  v1::PutValueHeader header = HeaderOf("k");
+  header.mutable_condition()->set_absent(true);
+  Revision fixed{99};
+  std::string content = "content";
+  SpanSource source(AsBytes(content));
+  auto first = node_->PutValue(header, &source, [&fixed](Revision compare) { fixed = compare; });
+  ASSERT_TRUE(first.ok() && first->applied());
+  EXPECT_EQ(fixed.value, 0u);
+  header.set_compare(fixed.value);
+  auto retry = PutValue(header, content);
+  ASSERT_TRUE(retry.ok()) << retry.status();
+  EXPECT_TRUE(retry->applied());
+  EXPECT_EQ(retry->version(), first->version()) << "written once";
+  EXPECT_EQ(retry->length(), content.size());
+}
+
+TEST_F(ValueWriterTest, ARetryOfAWriteThatDidNotHappenWritesIt) {
+  ASSERT_TRUE(PutValue(HeaderOf("k"), "old").ok());
+  v1::PutValueHeader header = HeaderOf("k");
+  auto begun = node_->BeginPutValue(header);
+  ASSERT_TRUE(begun.ok());
+  header.set_compare((*begun)->compare().value);
+  begun->reset();
+  auto retry = PutValue(header, "new");
+  ASSERT_TRUE(retry.ok()) << retry.status();
+  EXPECT_TRUE(retry->applied());
+  EXPECT_EQ(ValueOf("k"), "new");
+}
+
+TEST_F(ValueWriterTest, ARetryAfterAnotherWriteCannotKnow) {
+  v1::PutValueHeader header = HeaderOf("k");
+  auto first = PutValue(header, "mine");
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(PutValue(HeaderOf("k"), "theirs").ok());
+  header.set_compare(0);
+  EXPECT_EQ(GetReason(PutValue(header, "mine").status()), Reason::kOutcomeUnknown);
+  EXPECT_EQ(ValueOf("k"), "theirs");
+  // Also where the key was deleted since.
+  v1::DeleteValueRequest remove;
+  remove.set_key("k");
+  ASSERT_TRUE(node_->DeleteValue(remove).ok());
+  header.set_compare(first->version() + 1);
+  EXPECT_EQ(GetReason(PutValue(header, "mine").status()), Reason::kOutcomeUnknown);
+}
+
+TEST_F(ValueWriterTest, AWriteInBetweenIsFollowedByAnUnconditionalPut) {
+  Once("value:before-transaction",
+       [this] { EXPECT_TRUE(PutValue(HeaderOf("k"), "between").ok()); });
+  auto put = PutValue(HeaderOf("k"), "mine");
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_TRUE(put->applied());
+  EXPECT_EQ(ValueOf("k"), "mine");
+}
+
+TEST_F(ValueWriterTest, AWriteInBetweenDefeatsAConditionalPut) {
+  v1::PutValueHeader header = HeaderOf("k");
+  header.mutable_condition()->set_absent(true);
+  Once("value:before-transaction",
+       [this] { EXPECT_TRUE(PutValue(HeaderOf("k"), "between").ok()); });
+  auto put = PutValue(header, "mine");
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_FALSE(put->applied());
+  EXPECT_GT(put->version(), 0u);
+  EXPECT_EQ(ValueOf("k"), "between");
+}
+
+TEST_F(ValueWriterTest, ACollectorRoundBeforeTheTransactionTakesNothingOfThePut) {
+  std::string content(100'000, 'v');
+  Once("value:before-transaction", [this] {
+    EXPECT_TRUE(node_->Collect({}).ok());
+    EXPECT_TRUE(node_->Collect({}).ok());
+  });
+  ASSERT_TRUE(PutValue(HeaderOf("k"), content).ok());
+  v1::FsckRequest fsck;
+  fsck.set_verify_content(true);
+  EXPECT_EQ(node_->Fsck(fsck)->problem_count(), 0u);
+}
+
+TEST_F(ValueWriterTest, APutThatEndsEarlyLeavesNothing) {
+  v1::PutValueHeader header = HeaderOf("k");
+  header.set_length(10'000);
+  {
+    auto writer = node_->BeginPutValue(header);
+    ASSERT_TRUE(writer.ok());
+    std::string half(5'000, 'x');
+    ASSERT_TRUE((*writer)->Append(AsBytes(half)).ok());
+    EXPECT_EQ(GetReason((*writer)->Finish().status()), Reason::kInvalidArgument);
+  }
+  EXPECT_EQ(ValueOf("k"), "-");
+  EXPECT_EQ(objects_.Usage()->objects, 0u);
+}
+
+TEST_F(ValueWriterTest, ARootOfAnotherLengthIsRefused) {
+  v1::BeginSessionResponse session = Begin();
+  v1::PutValueHeader header = HeaderOf("k");
+  ObjectRefToWire(PutObject(session.session_rev(), 0, "content"), header.mutable_root());
+  header.set_token(session.token());
+  header.set_session_rev(session.session_rev());
+  header.set_root_length(8);
+  EXPECT_EQ(GetReason(node_->PutValue(header, nullptr, nullptr).status()),
+            Reason::kInvalidArgument);
+  header.set_root_length(7);
+  EXPECT_TRUE(node_->PutValue(header, nullptr, nullptr)->applied());
+  EXPECT_EQ(ValueOf("k"), "content");
+  header.set_token(std::string(16, '?'));
+  EXPECT_EQ(GetReason(node_->PutValue(header, nullptr, nullptr).status()), Reason::kSessionLost);
+}
+
+}  // namespace
+}  // namespace tilekv
