@@ -342,6 +342,27 @@ TEST_F(LocalEngineTest, RemovesUnnamedFilesOnlyOfBeforeThePreviousOpening) {
   EXPECT_TRUE(GetContent(*engine_, later).ok());
 }
 
+TEST_F(LocalEngineTest, RemovesTheFileOfAReplacedCopyWhoseUnlinkWasCutOff) {
+  Open();
+  std::string content = TestContent(100'000, 1);
+  ObjectId id = Put(content)->ref.id;
+  std::string replaced = PayloadOf(id);
+  FlipBitInFile(replaced, kPayloadHeaderBytes);
+  ASSERT_FALSE(*engine_->Verify(kDefaultDomain, id));
+  fs_.hook = [&](const std::string& call, const std::string& path) {
+    return call == "unlink" && path == replaced ? MakeError(Reason::kInternal, "cut off")
+                                                : absl::OkStatus();
+  };
+  ASSERT_TRUE(Put(content)->stored);
+  fs_.hook = nullptr;
+  ASSERT_TRUE(std::filesystem::exists(replaced));
+  Open();
+  Open();
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(replaced));
+  EXPECT_EQ(*GetContent(*engine_, id), content);
+}
+
 TEST_F(LocalEngineTest, LeavesThePutsInProgressAloneWhenItRemovesUnnamedFiles) {
   Open();
   Open();
