@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "client/remote_channels.h"
@@ -46,12 +47,16 @@ class Borrowed {
 class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   PutReactor(RemoteChannels& channels, Bytes stored, std::span<const uint32_t> table)
-      : channels_(channels), rest_(stored), table_(table), watch_(&call_) {}
+      : channels_(channels),
+        rest_(stored),
+        table_(table),
+        call_(std::make_unique<grpc::ClientContext>()),
+        watch_(call_.get()) {}
 
   grpc::Status Run(const v1::PutObjectHeader& header, const CallContext& context) {
-    SetDeadline(context, call_);
+    SetDeadline(context, *call_);
     watch_.SetStallTimeout(channels_.options().progress_timeout_ms);
-    channels_.NextBulk().PrepareBidiStreamingCall(&call_, kMethod, grpc::StubOptions(), this);
+    channels_.NextBulk().PrepareBidiStreamingCall(call_.get(), kMethod, grpc::StubOptions(), this);
     // The header goes alone: an object that is there already, or refused, costs no data.
     v1::PutObjectRequest first;
     *first.mutable_header() = header;
@@ -59,7 +64,9 @@ class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     StartRead(&response_);
     StartCall();
     grpc::Status status = watch_.Wait(context);
+    // A message that was not sent to its end stays with the call until that goes.
     request_.Clear();
+    call_.reset();
     borrowed_.WaitForAll();
     return status;
   }
@@ -119,7 +126,7 @@ class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   RemoteChannels& channels_;
   Bytes rest_;
   std::span<const uint32_t> table_;
-  grpc::ClientContext call_;
+  std::unique_ptr<grpc::ClientContext> call_;
   Borrowed borrowed_;
   grpc::ByteBuffer request_;
   grpc::ByteBuffer response_;

@@ -41,12 +41,11 @@ class BatchPutReactor final
   }
 
   void Run() {
-    absl::StatusOr<v1::BatchPutResponse> result = served_.context().Check();
-    if (result.status().ok()) {
-      result = service_.node.BatchPut(
-          request_, [this](const std::vector<uint64_t>& compares) { Tell(compares); },
-          served_.context());
-    }
+    absl::Status wanted = served_.context().Check();
+    if (!wanted.ok()) return Finish(served_.End(wanted));
+    absl::StatusOr<v1::BatchPutResponse> result = service_.node.BatchPut(
+        request_, [this](const std::vector<uint64_t>& compares) { Tell(compares); },
+        served_.context());
     if (!result.ok()) return Finish(served_.End(result.status()));
     {
       MutexLock lock(mutex_);
