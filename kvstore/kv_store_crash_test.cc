@@ -1,13 +1,13 @@
 // The process ends at a named step; what the next one finds.
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include <cstdlib>
 #include <filesystem>
-#include <functional>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/status.h"
+#include "kvstore/base/test_process.h"
 #include "kvstore/kv_store.h"
 #include "kvstore/object/object_hash.h"
 #include "kvstore/object/tree.h"
@@ -15,6 +15,45 @@
 
 namespace tilekv {
 namespace {
+
+constexpr char kDirectory[] = "TILEKV_TEST_DIRECTORY";
+constexpr char kWork[] = "TILEKV_TEST_WORK";
+
+void Import(KvStore& store) {
+  auto session = store.BeginSession("test");
+  ASSERT_TRUE(session.ok());
+  std::string tile(100'000, 't');
+  Tree tree;
+  tree.level = 3;
+  tree.type = TreeType::kManifestRoot;
+  tree.children.push_back(RefOf(0, AsBytes(tile)));
+  std::string root = EncodeTree(tree);
+  ObjectRef root_ref = RefOf(3, AsBytes(root));
+  ASSERT_TRUE((*session)->Put(tree.children[0], AsBytes(tile)).ok());
+  ASSERT_TRUE((*session)->Put(root_ref, AsBytes(root)).ok());
+  v1::CommitRequest request;
+  request.set_ns("default");
+  request.set_name("m");
+  ObjectRefToWire(root_ref, request.mutable_root());
+  ASSERT_TRUE((*session)->Commit(request).ok());
+}
+
+// What the other process does; the tests below run this program again with the variables set.
+TEST(CrashChild, Works) {
+  const char* directory = std::getenv(kDirectory);
+  if (directory == nullptr) GTEST_SKIP() << "runs as a process of the other tests";
+  auto store = OpenEmbeddedStore(directory);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ArmCrashPointFromEnvironment();
+  std::string work = std::getenv(kWork);
+  if (work == "import") {
+    Import(**store);
+  } else if (work == "put") {
+    ASSERT_TRUE((*store)->Put("k", std::string(100'000, 'v')).ok());
+  } else {
+    ASSERT_TRUE((*store)->node().Collect({}).ok());
+  }
+}
 
 class CrashTest : public testing::Test {
  protected:
@@ -24,46 +63,18 @@ class CrashTest : public testing::Test {
   }
   ~CrashTest() override { std::filesystem::remove_all(path_); }
 
-  // Runs `work` in a process of its own that ends at the step.
-  void CrashAt(const std::string& step, int count,
-               const std::function<void(KvStore& store)>& work) {
-    pid_t child = fork();
-    if (child == 0) {
-      auto store = OpenEmbeddedStore(path_);
-      if (!store.ok()) _exit(2);
-      ArmCrashPoint(step, count);
-      work(**store);
-      _exit(3);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
-    ASSERT_EQ(WEXITSTATUS(status), 137) << "the step was not reached";
+  // Does this work in a process of its own that ends at the count-th reaching of the step.
+  void CrashAt(const std::string& step, int count, const std::string& work) {
+    std::vector<std::string> variables{std::string(kDirectory) + "=" + path_,
+                                       std::string(kWork) + "=" + work,
+                                       "TILEKV_CRASH_POINT=" + step + ":" + std::to_string(count)};
+    ASSERT_EQ(RunTestProcess("CrashChild.*", variables), 137) << "the step was not reached";
   }
 
   std::unique_ptr<KvStore> Reopen() {
     auto store = OpenEmbeddedStore(path_);
     EXPECT_TRUE(store.ok()) << store.status();
     return store.ok() ? *std::move(store) : nullptr;
-  }
-
-  static void Import(KvStore& store) {
-    auto session = store.BeginSession("test");
-    if (!session.ok()) return;
-    std::string tile(100'000, 't');
-    Tree tree;
-    tree.level = 3;
-    tree.type = TreeType::kManifestRoot;
-    tree.children.push_back(RefOf(0, AsBytes(tile)));
-    std::string root = EncodeTree(tree);
-    ObjectRef root_ref = RefOf(3, AsBytes(root));
-    (*session)->Put(tree.children[0], AsBytes(tile)).IgnoreError();
-    (*session)->Put(root_ref, AsBytes(root)).IgnoreError();
-    v1::CommitRequest request;
-    request.set_ns("default");
-    request.set_name("m");
-    ObjectRefToWire(root_ref, request.mutable_root());
-    (*session)->Commit(request).IgnoreError();
   }
 
   static bool HasModel(KvStore& store) {
@@ -79,9 +90,9 @@ class CrashTest : public testing::Test {
 };
 
 TEST_F(CrashTest, BeforeTheTransactionOfACommitNothingIsVisibleAndCollectTakesTheRest) {
-  for (const char* step : {"commit:before-transaction", "catalog:before-write"}) {
+  for (const char* step : {"commit.before_transaction", "catalog.before_write"}) {
     // The catalog's second write is the commit's: the first began the session.
-    CrashAt(step, step == std::string("catalog:before-write") ? 2 : 1, Import);
+    CrashAt(step, step == std::string("catalog.before_write") ? 2 : 1, "import");
     std::unique_ptr<KvStore> store = Reopen();
     EXPECT_FALSE(HasModel(*store)) << step;
     EXPECT_EQ(store->node().Info({})->objects(), 3u) << "tile, root, commit";
@@ -91,7 +102,7 @@ TEST_F(CrashTest, BeforeTheTransactionOfACommitNothingIsVisibleAndCollectTakesTh
 }
 
 TEST_F(CrashTest, AfterTheTransactionOfACommitEverythingIsThere) {
-  CrashAt("commit:after-transaction", 1, Import);
+  CrashAt("commit.after_transaction", 1, "import");
   std::unique_ptr<KvStore> store = Reopen();
   EXPECT_TRUE(HasModel(*store));
   EXPECT_EQ(store->node().Collect({})->deleted_objects(), 0u);
@@ -101,14 +112,13 @@ TEST_F(CrashTest, AfterTheTransactionOfACommitEverythingIsThere) {
 }
 
 TEST_F(CrashTest, AValueIsThereFromItsTransactionOn) {
-  auto put = [](KvStore& store) { store.Put("k", std::string(100'000, 'v')).IgnoreError(); };
-  CrashAt("value:before-transaction", 1, put);
+  CrashAt("value.before_transaction", 1, "put");
   {
     std::unique_ptr<KvStore> store = Reopen();
     EXPECT_FALSE((*store->Get("k")).has_value());
     EXPECT_EQ(store->node().Collect({})->deleted_objects(), 1u);
   }
-  CrashAt("value:after-transaction", 1, put);
+  CrashAt("value.after_transaction", 1, "put");
   std::unique_ptr<KvStore> store = Reopen();
   ASSERT_TRUE((*store->Get("k")).has_value());
   EXPECT_EQ(store->node().Collect({})->deleted_objects(), 0u);
@@ -124,8 +134,7 @@ TEST_F(CrashTest, ARoundThatEndsHalfWayIsFinishedByTheNext) {
     ASSERT_TRUE(store->Delete("gone-1").ok());
     ASSERT_TRUE(store->Delete("gone-2").ok());
   }
-  CrashAt("collector:before-delete", 2,
-          [](KvStore& store) { store.node().Collect({}).IgnoreError(); });
+  CrashAt("collector.before_delete", 2, "collect");
   std::unique_ptr<KvStore> store = Reopen();
   EXPECT_EQ(store->node().Collect({})->deleted_objects(), 1u);
   EXPECT_TRUE(HasModel(*store));

@@ -225,9 +225,9 @@ absl::Status LocalCatalog::RunBatch(std::deque<Waiting*>& taken) {
   }
   if (batch.revision == revision_) return absl::OkStatus();  // nothing to write
   CatalogDb::SetRevision(batch.writes, batch.revision);
-  TILEKV_CRASH_POINT("catalog:before-write");
+  TILEKV_CRASH_POINT("catalog.before_write");
   absl::Status written = db_->Write(batch.writes);
-  TILEKV_CRASH_POINT("catalog:after-write");
+  TILEKV_CRASH_POINT("catalog.after_write");
   if (!written.ok()) {
     failed_ = MakeError(
         Reason::kStoreFailed,

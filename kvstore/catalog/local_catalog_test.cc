@@ -1,12 +1,11 @@
 #include "kvstore/catalog/local_catalog.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include <cstdlib>
 #include <filesystem>
 
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/status.h"
+#include "kvstore/base/test_process.h"
 #include "kvstore/catalog/catalog_conformance.h"
 #include "kvstore/catalog/keys.h"
 
@@ -80,20 +79,23 @@ TEST(LocalCatalog, OpeningAsWriterEndsLeasesOfEarlierProcesses) {
   EXPECT_GT(*catalog->CurrentRevision(), written) << "a revision is never used twice";
 }
 
+constexpr char kChildDirectory[] = "TILEKV_TEST_DIRECTORY";
+
+// What the other process does; the test runs this program again with the variable set.
+TEST(LocalCatalogChild, WritesTwice) {
+  const char* directory = std::getenv(kChildDirectory);
+  if (directory == nullptr) GTEST_SKIP() << "runs as a process of another test";
+  auto catalog = OpenIn(directory);
+  ASSERT_TRUE(catalog->Txn(PutTxn("a", "1")).ok());
+  ArmCrashPoint("catalog.before_write", 1);
+  ASSERT_TRUE(catalog->Txn(PutTxn("b", "1")).ok());
+}
+
 TEST(LocalCatalog, AnAcknowledgedTransactionSurvivesTheEndOfTheProcess) {
   TempDirectory directory;
-  pid_t child = fork();
-  if (child == 0) {
-    auto catalog = OpenIn(directory.path());
-    bool ok = catalog->Txn(PutTxn("a", "1")).ok();
-    ArmCrashPoint("catalog:before-write", 1);
-    if (ok) catalog->Txn(PutTxn("b", "1")).IgnoreError();
-    _exit(1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  ASSERT_EQ(WEXITSTATUS(status), 137);
+  ASSERT_EQ(RunTestProcess("LocalCatalogChild.*",
+                           {std::string(kChildDirectory) + "=" + directory.path()}),
+            137);
   auto catalog = OpenIn(directory.path());
   EXPECT_TRUE((*catalog->Get("a")).has_value());
   EXPECT_FALSE((*catalog->Get("b")).has_value());

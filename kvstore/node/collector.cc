@@ -190,7 +190,7 @@ absl::Status Collector::DeleteBatch(const Round& round, const std::vector<Object
   TILEKV_ASSIGN_OR_RETURN(bool current, IsCurrent(round));
   if (!current) return MakeError(Reason::kOverloaded, "another round has begun");
   for (const ObjectRow& row : batch) {
-    TILEKV_CRASH_POINT("collector:before-delete");
+    TILEKV_CRASH_POINT("collector.before_delete");
     TILEKV_ASSIGN_OR_RETURN(bool deleted,
                             node_.objects.DeleteBelow(node_.domain, row.ref.id, round.fence));
     if (!deleted) {

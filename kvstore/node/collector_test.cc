@@ -70,7 +70,7 @@ TEST_F(CollectorTest, AnotherRoundStopsTheSweep) {
   other.set_value("other");
   // Another collector's round begins at the first deletion of this one.
   bool second_done = false;
-  Once("collector:before-delete", [&] {
+  Once("collector.before_delete", [&] {
     second_done = true;
     EXPECT_TRUE(catalog_
                     .Txn({.compares = {},
@@ -92,7 +92,7 @@ TEST_F(CollectorTest, AnotherRoundStopsTheSweep) {
 TEST_F(CollectorTest, ATouchDuringTheSweepIsDecidedInTheLockedSection) {
   ObjectRef root = Import("m", "tile");
   Delete("m", true);
-  Once("collector:before-delete", [&] {
+  Once("collector.before_delete", [&] {
     v1::BeginSessionResponse session = Begin();
     v1::LinkRequest link;
     link.set_session_rev(session.session_rev());

@@ -337,9 +337,9 @@ absl::StatusOr<std::optional<v1::CommitResponse>> Committer::TryOnce(
     txn.writes.push_back(
         CatalogWrite::Put(TagKey(plan.ns, plan.name, tag), tag_record.SerializeAsString()));
   }
-  TILEKV_CRASH_POINT("commit:before-transaction");
+  TILEKV_CRASH_POINT("commit.before_transaction");
   TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn)));
-  TILEKV_CRASH_POINT("commit:after-transaction");
+  TILEKV_CRASH_POINT("commit.after_transaction");
   if (result.applied) {
     response.set_applied(true);
     v1::VersionInfo& info = *response.mutable_version();

@@ -60,7 +60,7 @@ TEST_F(CommitTest, WritesATreeFromWhichTheNameCanBeRebuilt) {
 TEST_F(CommitTest, AnAppendTakesTheNextNumberWhenAnotherCommitsInBetween) {
   v1::BeginSessionResponse session = Begin();
   ObjectRef root = PutRoot(session.session_rev(), "mine");
-  Once("commit:before-transaction", [this] { Import("m", "theirs"); });
+  Once("commit.before_transaction", [this] { Import("m", "theirs"); });
   auto response = node_->Commit(CommitOf(session, root, "m"));
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_TRUE(response->applied());
@@ -72,7 +72,7 @@ TEST_F(CommitTest, AConditionIsLookedAtAgainWhenAnotherCommitsInBetween) {
   ObjectRef root = PutRoot(session.session_rev(), "mine");
   v1::CommitRequest request = CommitOf(session, root, "m");
   request.mutable_if_latest()->set_absent(true);
-  Once("commit:before-transaction", [this] { Import("m", "theirs"); });
+  Once("commit.before_transaction", [this] { Import("m", "theirs"); });
   auto response = node_->Commit(request);
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_FALSE(response->applied());
@@ -83,7 +83,7 @@ TEST_F(CommitTest, TwoTriesOfOneCommitAtOnceMakeOneVersion) {
   v1::BeginSessionResponse session = Begin();
   ObjectRef root = PutRoot(session.session_rev(), "mine");
   v1::CommitRequest request = CommitOf(session, root, "m");
-  Once("commit:before-transaction", [&] { EXPECT_TRUE(node_->Commit(request)->applied()); });
+  Once("commit.before_transaction", [&] { EXPECT_TRUE(node_->Commit(request)->applied()); });
   auto response = node_->Commit(request);
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_TRUE(response->applied());
@@ -94,7 +94,7 @@ TEST_F(CommitTest, TwoTriesOfOneCommitAtOnceMakeOneVersion) {
 TEST_F(CommitTest, ASessionThatEndsInBetweenFailsTheTransaction) {
   v1::BeginSessionResponse session = Begin();
   ObjectRef root = PutRoot(session.session_rev(), "mine");
-  Once("commit:before-transaction", [&] {
+  Once("commit.before_transaction", [&] {
     v1::EndSessionRequest end;
     end.set_token(session.token());
     EXPECT_TRUE(node_->EndSession(end).ok());
@@ -112,7 +112,7 @@ TEST_F(CommitTest, ABasePurgedInBetweenFailsTheTransaction) {
   request.mutable_base()->set_ns("default");
   request.mutable_base()->set_name("m");
   request.mutable_base()->set_number(1);
-  Once("commit:before-transaction", [this] {
+  Once("commit.before_transaction", [this] {
     v1::DeleteVersionsRequest remove;
     remove.set_ns("default");
     remove.set_name("m");

@@ -72,9 +72,9 @@ absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& 
     txn.compares.push_back(Compare::Mod(key, now.compare));
     if (session) txn.compares.push_back(*session);
     txn.writes.push_back(CatalogWrite::Put(key, record.SerializeAsString()));
-    TILEKV_CRASH_POINT("value:before-transaction");
+    TILEKV_CRASH_POINT("value.before_transaction");
     TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn)));
-    TILEKV_CRASH_POINT("value:after-transaction");
+    TILEKV_CRASH_POINT("value.after_transaction");
     if (result.applied) return Outcome(true, result.revision, record.length());
     if (result.failed_compare == 1u) {
       return MakeError(

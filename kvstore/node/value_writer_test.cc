@@ -74,7 +74,7 @@ TEST_F(ValueWriterTest, ARetryAfterAnotherWriteCannotKnow) {
 }
 
 TEST_F(ValueWriterTest, AWriteInBetweenIsFollowedByAnUnconditionalPut) {
-  Once("value:before-transaction",
+  Once("value.before_transaction",
        [this] { EXPECT_TRUE(PutValue(HeaderOf("k"), "between").ok()); });
   auto put = PutValue(HeaderOf("k"), "mine");
   ASSERT_TRUE(put.ok()) << put.status();
@@ -85,7 +85,7 @@ TEST_F(ValueWriterTest, AWriteInBetweenIsFollowedByAnUnconditionalPut) {
 TEST_F(ValueWriterTest, AWriteInBetweenDefeatsAConditionalPut) {
   v1::PutValueHeader header = HeaderOf("k");
   header.mutable_condition()->set_absent(true);
-  Once("value:before-transaction",
+  Once("value.before_transaction",
        [this] { EXPECT_TRUE(PutValue(HeaderOf("k"), "between").ok()); });
   auto put = PutValue(header, "mine");
   ASSERT_TRUE(put.ok()) << put.status();
@@ -96,7 +96,7 @@ TEST_F(ValueWriterTest, AWriteInBetweenDefeatsAConditionalPut) {
 
 TEST_F(ValueWriterTest, ACollectorRoundBeforeTheTransactionTakesNothingOfThePut) {
   std::string content(100'000, 'v');
-  Once("value:before-transaction", [this] {
+  Once("value.before_transaction", [this] {
     EXPECT_TRUE(node_->Collect({}).ok());
     EXPECT_TRUE(node_->Collect({}).ok());
   });
