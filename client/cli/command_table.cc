@@ -63,6 +63,10 @@ const std::vector<CommandSpec>& Commands() {
     std::vector<CommandSpec> all;
     Append(all, TopCommandSpecs());
     Append(all, KvCommandSpecs());
+    Append(all, ModelFileCommandSpecs());
+    Append(all, ModelVersionCommandSpecs());
+    Append(all, ManifestCommandSpecs());
+    Append(all, TensorCommandSpecs());
     Append(all, StoreCommandSpecs());
     return all;
   }();

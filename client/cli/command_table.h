@@ -33,8 +33,13 @@ struct ExampleSpec {
   std::string text;
 };
 
-// What a command does to the store: reading never creates one and runs beside a writer.
-enum class Access { kNone, kRead, kWrite };
+// What a command does to the store.
+enum class Access {
+  kNone,
+  kRead,    // runs beside a writer
+  kChange,  // writes, but makes no store
+  kWrite,   // makes the store where there is none
+};
 
 // Returns the exit code; an error is printed by the caller.
 using Handler = absl::StatusOr<int> (*)(Context& context, const Arguments& arguments);

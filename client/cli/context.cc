@@ -17,8 +17,7 @@ absl::StatusOr<KvStore*> Context::Store(std::optional<uint64_t> max_object_bytes
   StoreRequest request{.uri = model_store_.empty() ? options_.store : model_store_,
                        .access = access_,
                        .memory_bytes = options_.memory_bytes,
-                       .max_object_bytes = max_object_bytes,
-                       .cancel = surroundings_.cancel};
+                       .max_object_bytes = max_object_bytes};
   if (request.uri.empty()) {
     return MakeError(Reason::kInvalidArgument,
                      "no store is named; pass --store tilekv://HOST[:PORT] or --store DIR, or set "

@@ -25,7 +25,6 @@ struct StoreRequest {
   Access access = Access::kRead;
   uint64_t memory_bytes = 0;
   std::optional<uint64_t> max_object_bytes;  // of a store to be made
-  std::shared_ptr<CancelToken> cancel;
 };
 using StoreOpener =
     std::function<absl::StatusOr<std::unique_ptr<KvStore>>(const StoreRequest& request)>;
@@ -54,6 +53,8 @@ class Context {
   // Opened at the first call, with the access of the command. INVALID_ARGUMENT where no store is
   // named.
   absl::StatusOr<KvStore*> Store(std::optional<uint64_t> max_object_bytes = std::nullopt);
+  // For a command that only some of its flags make a changing one; before Store.
+  void set_access(Access access) { access_ = access; }
   // A model's name; a store in it becomes this command's store. INVALID_ARGUMENT where two
   // different ones are named.
   absl::StatusOr<ModelName> Model(std::string_view text);

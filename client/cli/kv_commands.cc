@@ -242,7 +242,7 @@ std::vector<CommandSpec> KvCommandSpecs() {
        .summary = "remove a value",
        .help = "Asks first; -y does not. A value cannot be brought back.",
        .flags = {if_version},
-       .access = Access::kWrite,
+       .access = Access::kChange,
        .handler = KvRemove},
   };
 }

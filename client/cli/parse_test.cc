@@ -54,6 +54,23 @@ TEST(Parse, TakesValuesThatBeginWithAMinus) {
   EXPECT_EQ(Parse({"kv", "get", "k", "--range", "-64KiB:"}).arguments.Value("--range"), "-64KiB:");
   EXPECT_EQ(Parse({"kv", "get", "--range", "-5:-1", "k"}).arguments.Value("--range"), "-5:-1");
   EXPECT_EQ(Parse({"kv", "get", "--range=-5:", "k"}).arguments.Value("--range"), "-5:");
+  CommandLine line = Parse({"tensor", "get", "m", "t", "x.npy", "--slice", "-3:"});
+  EXPECT_EQ(line.arguments.Value("--slice"), "-3:");
+  EXPECT_EQ(line.arguments.Word(2), "x.npy");
+  line = Parse({"tensor", "get", "--slice", "-1,::2", "m", "t", "-", "-y"});
+  EXPECT_EQ(line.arguments.Value("--slice"), "-1,::2");
+  EXPECT_EQ(line.arguments.Word(2), "-");
+}
+
+TEST(Parse, TakesSeveralValuesOfAnOptionThatRepeats) {
+  CommandLine line = Parse({"model", "import", "--tag", "a", "m", "--tag", "b", "src"});
+  EXPECT_THAT(line.arguments.Values("--tag"), ElementsAre("a", "b"));
+  EXPECT_EQ(line.arguments.Word(1), "src");
+}
+
+TEST(Parse, TakesSeveralArgumentsWhereTheLastRepeats) {
+  EXPECT_THAT(Parse({"model", "rm", "a@1", "--now", "b@2", "c@3"}).arguments.WordsFrom(0),
+              ElementsAre("a@1", "b@2", "c@3"));
 }
 
 TEST(Parse, TakesAMinusAsAnArgument) {

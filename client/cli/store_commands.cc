@@ -143,6 +143,8 @@ absl::StatusOr<int> StoreCollect(Context& context, const Arguments& arguments) {
 absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
   v1::FsckRequest request;
   request.set_verify_content(arguments.Has("--content"));
+  // What is found damaged is marked so.
+  if (request.verify_content()) context.set_access(Access::kChange);
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
   TILEKV_ASSIGN_OR_RETURN(v1::FsckResponse report, store->node().Fsck(request, context.call()));
   bool sound = report.problem_count() == 0;
@@ -212,7 +214,7 @@ std::vector<CommandSpec> StoreCommandSpecs() {
        .help = "What an upload under way has sent or found is kept until it ends.",
        .flags = {{"--dry-run", "", "", "say what would be deleted"},
                  {"--wait", "", "", "repeat until no upload holds anything back"}},
-       .access = Access::kWrite,
+       .access = Access::kChange,
        .handler = StoreCollect},
       {.noun = "store",
        .verb = "fsck",

@@ -85,11 +85,22 @@ std::string UsageName(const v1::UsageRow& row) {
   return row.model().rfind(hidden, 0) == 0 ? row.model().substr(hidden.size()) : row.model();
 }
 
+absl::StatusOr<v1::UsageResponse> AskUsage(Context& context, KvStore& store,
+                                           const std::string& prefix) {
+  v1::UsageRequest request;
+  request.set_prefix(prefix);
+  TILEKV_ASSIGN_OR_RETURN(v1::UsageResponse usage, store.node().Usage(request, context.call()));
+  if (prefix.empty() || usage.total().versions() > 0 || usage.total().logical_bytes() > 0) {
+    return usage;
+  }
+  // Nothing is called so; people do not see the default namespace.
+  request.set_prefix(std::string(kDefaultNamespace) + "/" + prefix);
+  return store.node().Usage(request, context.call());
+}
+
 absl::StatusOr<int> DiskUsage(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
-  v1::UsageRequest request;
-  request.set_prefix(arguments.Word(0));
-  TILEKV_ASSIGN_OR_RETURN(v1::UsageResponse usage, store->node().Usage(request, context.call()));
+  TILEKV_ASSIGN_OR_RETURN(v1::UsageResponse usage, AskUsage(context, *store, arguments.Word(0)));
   Output& out = context.out();
   if (out.is_json()) {
     Json json;
@@ -145,7 +156,7 @@ std::vector<CommandSpec> TopCommandSpecs() {
        .access = Access::kRead,
        .handler = ListAll},
       {.verb = "du",
-       .arguments = {{"PREFIX", "of NS/NAME, or of keys", false}},
+       .arguments = {{"PREFIX", "of models' names, or of keys", false}},
        .summary = "what models and values take: logical, unique, shared, stored",
        .help =
            "LOGICAL counts what every version holds, as if each were alone. UNIQUE is what would "

@@ -1,0 +1,420 @@
+// tilekv model import, export, load, diff, verify: content goes in, comes out, or is compared.
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "client/cli/arguments.h"
+#include "client/cli/command_table.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/model_listing.h"
+#include "client/cli/open_model.h"
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/file_system.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/object/encoding.h"
+#include "tensor_chunking/formats/model_source.h"
+#include "tensor_chunking/model_files.h"
+#include "tensor_chunking/model_writer.h"
+
+namespace tilekv {
+namespace {
+
+// "user@host", for the version's record.
+std::string Author() {
+  const char* user = std::getenv("USER");
+  char host[256] = {};
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return fmt::format("{}@{}", user == nullptr ? "unknown" : user, host);
+}
+
+std::function<void(const WriteProgress&)> Report(Progress& progress) {
+  return [&progress](const WriteProgress& done) {
+    progress.Update(done.done_bytes, done.total_bytes);
+  };
+}
+
+std::string Rate(uint64_t bytes, double seconds) {
+  if (seconds <= 0) return FormatSize(bytes);
+  return fmt::format("{} in {:.1f} s, {}/s", FormatSize(bytes), seconds,
+                     FormatSize(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)));
+}
+
+// --- import
+
+absl::StatusOr<SourceOptions> ReadSourceOptions(const Arguments& arguments) {
+  SourceOptions options{.include = arguments.Values("--include"),
+                        .exclude = arguments.Values("--exclude")};
+  if (std::optional<std::string> dtype = arguments.Value("--dtype")) {
+    TILEKV_ASSIGN_OR_RETURN(options.dtype, ParseDType(*dtype));
+  }
+  return options;
+}
+
+absl::StatusOr<WriteOptions> ReadWriteOptions(Context& context, const Arguments& arguments) {
+  WriteOptions options{.tags = arguments.Values("--tag"),
+                       .message = arguments.Value("--message").value_or(""),
+                       .author = Author(),
+                       .memory_bytes = context.options().memory_bytes,
+                       .context = context.call()};
+  for (const std::string& tag : options.tags) TILEKV_RETURN_IF_ERROR(CheckTag(tag));
+  if (std::optional<std::string> layout = arguments.Value("--layout")) {
+    TILEKV_ASSIGN_OR_RETURN(options.layout, ParseLayout(*layout));
+  }
+  if (std::optional<std::string> codec = arguments.Value("--codec")) {
+    TILEKV_ASSIGN_OR_RETURN(options.encoding, ParseEncoding(*codec));
+  }
+  if (std::optional<std::string> base = arguments.Value("--base")) {
+    TILEKV_ASSIGN_OR_RETURN(options.base, context.Model(*base));
+  }
+  TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> version, arguments.Number("--if-version"));
+  if (version.has_value()) options.if_latest = WriteCondition::Version(*version);
+  return options;
+}
+
+Json LeftOutJson(const ModelSource& source) {
+  Json list = Json::array();
+  for (const LeftOutFile& file : source.left_out()) list.push_back(JsonText(file.path));
+  return list;
+}
+
+void RemarkOnSource(const Context& context, const ModelSource& source) {
+  for (const std::string& warning : source.warnings()) context.Remark("warning: " + warning);
+  for (const LeftOutFile& file : source.left_out()) {
+    context.Remark(fmt::format("left out: {} ({}): {}", Printable(file.path),
+                               FormatSize(file.size_bytes), file.why));
+  }
+}
+
+absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelSource& source,
+                              const WriteOptions& options) {
+  WriteInput input = InputFromSource(source);
+  TILEKV_ASSIGN_OR_RETURN(uint64_t limit, store.MaxObjectBytes());
+  TILEKV_ASSIGN_OR_RETURN(std::vector<WritePlanRow> plan, PlanWrite(input, limit, options));
+  ListPrinter printer(
+      context.out(), {{"TENSOR"}, {"DTYPE"}, {"SHAPE"}, {"TILE"}, {"TILES", true}, {"SIZE", true}});
+  uint64_t tiles = 0;
+  for (const WritePlanRow& row : plan) {
+    tiles += row.tiles;
+    Json json;
+    json["tensor"] = JsonText(row.name);
+    json["dtype"] = DTypeName(row.dtype);
+    json["shape"] = row.shape;
+    json["tile_shape"] = row.tile_shape;
+    json["tiles"] = row.tiles;
+    json["bytes"] = row.bytes;
+    TILEKV_RETURN_IF_ERROR(
+        printer.Add({{Printable(row.name), std::string(DTypeName(row.dtype)),
+                      FormatShape(row.shape), FormatShape(row.tile_shape),
+                      row.tiles == 0 ? "pack" : FormatCount(row.tiles), FormatSize(row.bytes)},
+                     json}));
+  }
+  TILEKV_RETURN_IF_ERROR(printer.Finish("no tensors"));
+  context.Remark(
+      fmt::format("would import {} tensors ({}) in {} tiles and packs, and {} side files",
+                  FormatCount(plan.size()), FormatSize(source.tensor_bytes()), FormatCount(tiles),
+                  source.side_files().size()));
+  return kExitDone;
+}
+
+absl::Status PrintImported(Context& context, const ModelSource& source, const WriteReport& report,
+                           double seconds) {
+  Json json;
+  json["model"] = VersionText(report.version);
+  json.update(VersionJson(report.version));
+  json["tiles"] = report.tiles;
+  json["new_objects"] = report.new_objects;
+  json["new_bytes"] = report.new_bytes;
+  json["shared_objects"] = report.shared_objects;
+  json["shared_bytes"] = report.shared_bytes;
+  json["left_out"] = LeftOutJson(source);
+  std::string tags = TagsText(report.version);
+  return context.Done(
+      fmt::format("{}  {}\n{} tensors in {} tiles and packs, {}\nnew: {} objects ({}); there "
+                  "already: {} objects ({})",
+                  VersionText(report.version), tags, FormatCount(report.tensors),
+                  FormatCount(report.tiles), Rate(report.logical_bytes, seconds),
+                  FormatCount(report.new_objects), FormatSize(report.new_bytes),
+                  FormatCount(report.shared_objects), FormatSize(report.shared_bytes)),
+      json);
+}
+
+absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
+  TILEKV_ASSIGN_OR_RETURN(ModelName target, context.Model(arguments.Word(0)));
+  TILEKV_RETURN_IF_ERROR(RefuseVersion(target, "import makes a new version of"));
+  TILEKV_ASSIGN_OR_RETURN(SourceOptions source_options, ReadSourceOptions(arguments));
+  TILEKV_ASSIGN_OR_RETURN(WriteOptions options, ReadWriteOptions(context, arguments));
+  TILEKV_ASSIGN_OR_RETURN(ModelSource source,
+                          OpenModelSource(*FileSystem::Posix(), arguments.Word(1), source_options));
+  RemarkOnSource(context, source);
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  if (arguments.Has("--dry-run")) return PrintPlan(context, *store, source, options);
+
+  std::unique_ptr<Progress> progress = context.StartProgress("import");
+  options.progress = Report(*progress);
+  TILEKV_ASSIGN_OR_RETURN(WriteReport report, ImportModel(*store, target, source, options));
+  progress->Finish();
+  if (!report.applied) {
+    return MakeError(Reason::kVersionConflict,
+                     fmt::format("the latest version of '{}' is {}; nothing was imported",
+                                 target.ToString(), report.latest_found));
+  }
+  TILEKV_RETURN_IF_ERROR(PrintImported(context, source, report, progress->seconds()));
+  return kExitDone;
+}
+
+// --- export, load
+
+absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> shard, arguments.Size("--max-shard-size"));
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
+                          OpenModel(context, arguments.Word(0)));
+  std::unique_ptr<Progress> progress = context.StartProgress("export");
+  ExportOptions options{.max_shard_bytes = shard.value_or(0),
+                        .include = arguments.Values("--include"),
+                        .weights = !arguments.Has("--no-weights"),
+                        .overwrite = context.options().yes,
+                        .progress = Report(*progress)};
+  TILEKV_ASSIGN_OR_RETURN(ExportReport report, ExportModel(*reader, arguments.Word(1), options));
+  progress->Finish();
+  Json json;
+  json["model"] = reader->full_name();
+  json["destination"] = JsonText(arguments.Word(1));
+  json["files"] = Json::array();
+  for (const std::string& file : report.files) json["files"].push_back(JsonText(file));
+  json["tensors"] = report.tensors;
+  json["bytes"] = report.bytes;
+  json["identical_to_source"] = report.identical_to_source;
+  std::string text = fmt::format(
+      "{} to {}: {} tensors, {} files, {}{}", VersionText(reader->version()),
+      Printable(arguments.Word(1)), FormatCount(report.tensors), report.files.size(),
+      Rate(report.bytes, progress->seconds()),
+      report.identical_to_source ? "\nthe same files as were imported, byte for byte" : "");
+  TILEKV_RETURN_IF_ERROR(context.Done(text, json));
+  return kExitDone;
+}
+
+absl::StatusOr<int> ModelLoad(Context& context, const Arguments& arguments) {
+  if (arguments.Value("--to") != "null") {
+    return MakeError(Reason::kInvalidArgument,
+                     "load needs --to null: every tile is read, verified and thrown away");
+  }
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
+                          OpenModel(context, arguments.Word(0)));
+  std::unique_ptr<Progress> progress = context.StartProgress("load");
+  TILEKV_ASSIGN_OR_RETURN(uint64_t bytes, LoadToNull(*reader, Report(*progress)));
+  progress->Finish();
+  double seconds = progress->seconds();
+  Json json;
+  json["model"] = reader->full_name();
+  json["bytes"] = bytes;
+  json["seconds"] = seconds;
+  TILEKV_RETURN_IF_ERROR(context.Done(
+      fmt::format("{}: {}", VersionText(reader->version()), Rate(bytes, seconds)), json));
+  return kExitDone;
+}
+
+// --- diff, verify
+
+struct DiffLook {
+  const char* sign;
+  const char* word;
+};
+DiffLook LookOf(DiffRow::Kind kind) {
+  switch (kind) {
+    case DiffRow::Kind::kAdded:
+      return {"+", "added"};
+    case DiffRow::Kind::kRemoved:
+      return {"-", "removed"};
+    case DiffRow::Kind::kChanged:
+      return {"~", "changed"};
+    case DiffRow::Kind::kRetyped:
+      return {"!", "retyped"};
+  }
+  return {"?", "?"};
+}
+
+Json DiffJson(const ModelReader& older, const ModelReader& newer, const ModelDiff& diff) {
+  Json json;
+  json["older"] = older.full_name();
+  json["newer"] = newer.full_name();
+  json["same"] = diff.same();
+  json["same_tensors"] = diff.same_tensors;
+  json["tensors"] = Json::array();
+  for (const DiffRow& row : diff.rows) {
+    json["tensors"].push_back({{"name", JsonText(row.tensor)},
+                               {"change", LookOf(row.kind).word},
+                               {"tiles", row.tiles},
+                               {"changed_tiles", row.changed_tiles},
+                               {"changed_bytes", row.changed_bytes}});
+  }
+  json["side_files_added"] = diff.side_files_added;
+  json["side_files_removed"] = diff.side_files_removed;
+  json["side_files_changed"] = diff.side_files_changed;
+  json["metadata_differs"] = diff.metadata_differs;
+  return json;
+}
+
+absl::Status PrintDiff(Output& out, const ModelReader& older, const ModelReader& newer,
+                       const ModelDiff& diff) {
+  ListPrinter printer(out, {{""}, {"TENSOR"}, {"CHANGE"}, {"TILES", true}, {"SIZE", true}});
+  for (const DiffRow& row : diff.rows) {
+    DiffLook look = LookOf(row.kind);
+    std::string tiles = row.kind == DiffRow::Kind::kRemoved
+                            ? ""
+                            : fmt::format("{} of {}", row.changed_tiles, row.tiles);
+    TILEKV_RETURN_IF_ERROR(printer.Add(
+        {{look.sign, Printable(row.tensor), look.word, tiles, FormatSize(row.changed_bytes)},
+         nullptr}));
+  }
+  TILEKV_RETURN_IF_ERROR(printer.Finish());
+  auto files = [&](const char* sign, const std::vector<std::string>& paths) -> absl::Status {
+    for (const std::string& path : paths) {
+      TILEKV_RETURN_IF_ERROR(out.Line(fmt::format("{} side file {}", sign, Printable(path))));
+    }
+    return absl::OkStatus();
+  };
+  TILEKV_RETURN_IF_ERROR(files("+", diff.side_files_added));
+  TILEKV_RETURN_IF_ERROR(files("-", diff.side_files_removed));
+  TILEKV_RETURN_IF_ERROR(files("~", diff.side_files_changed));
+  if (diff.metadata_differs) TILEKV_RETURN_IF_ERROR(out.Line("~ metadata"));
+  return out.Line(diff.same()
+                      ? fmt::format("{} and {} are the same", VersionText(older.version()),
+                                    VersionText(newer.version()))
+                      : fmt::format("{} tensors are the same", FormatCount(diff.same_tensors)));
+}
+
+absl::StatusOr<int> ModelDiffer(Context& context, const Arguments& arguments) {
+  // Both names first: one of them may name the store.
+  TILEKV_RETURN_IF_ERROR(context.Model(arguments.Word(1)).status());
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> older,
+                          OpenModel(context, arguments.Word(0)));
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> newer,
+                          OpenModel(context, arguments.Word(1)));
+  TILEKV_ASSIGN_OR_RETURN(ModelDiff diff, DiffModels(*older, *newer));
+  if (context.out().is_json()) {
+    TILEKV_RETURN_IF_ERROR(context.out().Document(DiffJson(*older, *newer, diff)));
+  } else if (!context.options().quiet) {
+    TILEKV_RETURN_IF_ERROR(PrintDiff(context.out(), *older, *newer, diff));
+  }
+  return diff.same() ? kExitDone : kExitDiffers;
+}
+
+absl::StatusOr<int> ModelVerify(Context& context, const Arguments& arguments) {
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
+                          OpenModel(context, arguments.Word(0)));
+  std::unique_ptr<Progress> progress = context.StartProgress("verify");
+  TILEKV_ASSIGN_OR_RETURN(VerifyReport report, VerifyModel(*reader, Report(*progress)));
+  progress->Finish();
+  bool sound = report.damages.empty();
+  Output& out = context.out();
+  if (out.is_json()) {
+    Json json;
+    json["model"] = reader->full_name();
+    json["objects"] = report.objects;
+    json["bytes"] = report.bytes;
+    json["damages"] = Json::array();
+    for (const Damage& damage : report.damages) {
+      json["damages"].push_back(
+          {{"where", JsonText(damage.where)}, {"text", JsonText(damage.text)}});
+    }
+    TILEKV_RETURN_IF_ERROR(out.Document(json));
+    return sound ? kExitDone : kExitDiffers;
+  }
+  for (const Damage& damage : report.damages) {
+    TILEKV_RETURN_IF_ERROR(
+        out.Line(fmt::format("{}: {}", out.style().Red(damage.where), damage.text)));
+  }
+  std::string verdict = sound ? out.style().Green("sound")
+                              : out.style().Red(fmt::format("{} damaged", report.damages.size()));
+  TILEKV_RETURN_IF_ERROR(context.Done(
+      fmt::format("{}: {} objects read, {}: {}", VersionText(reader->version()),
+                  FormatCount(report.objects), Rate(report.bytes, progress->seconds()), verdict),
+      nullptr));
+  return sound ? kExitDone : kExitDiffers;
+}
+
+CommandSpec ImportSpec() {
+  return {
+      .noun = "model",
+      .verb = "import",
+      .arguments = {{"MODEL", "[NS/]NAME of the model that gets a new version"},
+                    {"SRC", "a .safetensors or .npy file, or a folder of them"}},
+      .summary = "store a model from files as a new version",
+      .help =
+          "All or nothing: the headers of all files are checked first, and the version appears "
+          "when everything is stored. Tensors are cut into tiles below the object limit; what "
+          "the store has already is not sent again. Config and tokenizer files travel along.",
+      .flags = {{"--tag", "", "T", "a tag for the new version", true},
+                {"--message", "-m", "TEXT", "what this version is"},
+                {"--if-version", "", "N",
+                 "only if N is the latest version; 0: only if there is none"},
+                {"--base", "", "MODEL",
+                 "take the tile shapes of this version, to share its tiles (default: the latest)"},
+                {"--layout", "", "L", "auto, rows, bands, or a tile shape such as 1024x512"},
+                {"--codec", "", "C", "how tiles are stored: none or zstd (default: none)"},
+                {"--dtype", "", "D", "dtype of .npy files that do not name one, such as BF16"},
+                {"--include", "", "G", "take files like G along that would be left out", true},
+                {"--exclude", "", "G", "leave out files like G", true},
+                {"--dry-run", "", "", "show how tensors would be cut; store nothing"}},
+      .examples = {{"tilekv model import minilm ./all-MiniLM-L6-v2 --tag first", "a folder"},
+                   {"tilekv model import matrix weights.npy", "one matrix"}},
+      .access = Access::kWrite,
+      .handler = ModelImport};
+}
+
+CommandSpec ExportSpec() {
+  return {
+      .noun = "model",
+      .verb = "export",
+      .arguments = {{"MODEL", "[NS/]NAME[@VERSION]"},
+                    {"DST", "a .safetensors or .npy file, or a folder"}},
+      .summary = "write a model to files",
+      .help =
+          "Safetensors files come out as they went in, byte for byte. They appear when they are "
+          "complete; existing ones need -y.",
+      .flags = {{"--max-shard-size", "", "SIZE", "several files of at most SIZE, with an index"},
+                {"--include", "", "G", "only tensors like G", true},
+                {"--no-weights", "", "", "side files only"}},
+      .examples = {{"tilekv model export minilm@first ./minilm", ""},
+                   {"tilekv model export llama ./llama --max-shard-size 5GB", ""}},
+      .access = Access::kRead,
+      .handler = ModelExport};
+}
+
+}  // namespace
+
+std::vector<CommandSpec> ModelFileCommandSpecs() {
+  const ArgumentSpec model = {"MODEL", "[NS/]NAME[@VERSION]"};
+  return {
+      ImportSpec(),
+      ExportSpec(),
+      {.noun = "model",
+       .verb = "load",
+       .arguments = {model},
+       .summary = "stream a model and throw it away: what a load costs",
+       .flags = {{"--to", "", "null", "where it goes; null is the only place"}},
+       .examples = {{"tilekv model load minilm --to null --memory 64MiB", "within a budget"}},
+       .access = Access::kRead,
+       .handler = ModelLoad},
+      {.noun = "model",
+       .verb = "diff",
+       .arguments = {{"A", "the older version"}, {"B", "the newer version"}},
+       .summary = "which tensors and tiles differ between two versions",
+       .help = "Reads manifests only. Exits with 1 when they differ.",
+       .examples = {{"tilekv model diff minilm@1 minilm@2", ""}},
+       .access = Access::kRead,
+       .handler = ModelDiffer},
+      {.noun = "model",
+       .verb = "verify",
+       .arguments = {model},
+       .summary = "read every object of a version and check it",
+       .help = "Goes on after damage and lists all of it. Exits with 1 when there is any.",
+       .access = Access::kRead,
+       .handler = ModelVerify},
+  };
+}
+
+}  // namespace tilekv
