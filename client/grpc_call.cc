@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "kvstore/base/clock.h"
 #include "kvstore/wire/status_wire.h"
@@ -55,9 +56,11 @@ void CallWatch::CheckOn(const CallContext& context) {
   if (cancelled_) return;
   int64_t still_nanos = Clock::System()->MonotonicNanos() - progress_nanos_;
   stalled_ = stall_timeout_ms_ > 0 && still_nanos > stall_timeout_ms_ * 1'000'000;
-  if (!stalled_ && !context.cancelled()) return;
-  cancelled_ = true;
-  call_->TryCancel();
+  if (stalled_ || context.cancelled()) CancelLocked();
+}
+
+void CallWatch::CancelLocked() {
+  if (!std::exchange(cancelled_, true)) call_->TryCancel();
 }
 
 grpc::Status CallWatch::Wait(const CallContext& context) {
@@ -70,6 +73,8 @@ grpc::Status CallWatch::Wait(const CallContext& context) {
 
 bool CallWatch::WaitUntil(const CallContext& context, const std::function<bool()>& ready) {
   MutexLock lock(mutex_);
+  // Steps that never have to wait are cancelled too.
+  if (context.cancelled()) CancelLocked();
   while (!done_ && !ready()) {
     if (!changed_.WaitFor(mutex_, kLookEvery)) CheckOn(context);
   }

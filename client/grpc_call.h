@@ -46,6 +46,7 @@ class CallWatch {
 
  private:
   void CheckOn(const CallContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CancelLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   grpc::ClientContext* const call_;
   Mutex mutex_;

@@ -12,6 +12,7 @@
 #include "kvstore/base/status.h"
 #include "server/log.h"
 #include "server/node_process.h"
+#include "server/node_server.h"
 
 namespace tilekv {
 namespace {
@@ -126,5 +127,9 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   tilekv::TuneAllocator();
   tilekv::SetUpLog();
+  tilekv::SetGrpcLog([](bool error, const std::string& text) {
+    tilekv::LogEvent(error ? tilekv::LogLevel::kError : tilekv::LogLevel::kInfo, "grpc",
+                     {{"text", text}});
+  });
   return tilekv::Main(argc, argv);
 }

@@ -1,8 +1,10 @@
 #include "server/node_server.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -75,6 +77,7 @@ class GrpcNodeServer : public NodeServer {
 
   uint64_t stream_bytes_held() override { return context_.client_stream.budget().used_bytes(); }
   uint64_t read_bytes_held() override { return context_.client_read.budget().used_bytes(); }
+  uint64_t read_bytes_peak() override { return context_.client_read.budget().peak_bytes(); }
 
  private:
   ServiceContext context_;
@@ -83,7 +86,18 @@ class GrpcNodeServer : public NodeServer {
   int port_ = 0;
 };
 
+std::atomic<void (*)(bool error, const std::string& text)> grpc_log{nullptr};
+
+void WriteGrpcLog(gpr_log_func_args* args) {
+  if (auto* write = grpc_log.load()) write(args->severity == GPR_LOG_SEVERITY_ERROR, args->message);
+}
+
 }  // namespace
+
+void SetGrpcLog(void (*write)(bool error, const std::string& text)) {
+  grpc_log = write;
+  gpr_set_log_function(&WriteGrpcLog);
+}
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(LocalNode& node,
                                                               ServerMetrics& metrics,

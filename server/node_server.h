@@ -34,6 +34,11 @@ class NodeServer {
   // What streams hold now, for tests and reports.
   virtual uint64_t stream_bytes_held() = 0;
   virtual uint64_t read_bytes_held() = 0;
+  virtual uint64_t read_bytes_peak() = 0;  // since the start
 };
+
+// From now on what gRPC would print goes here, line by line. For a program, before it starts
+// anything.
+void SetGrpcLog(void (*write)(bool error, const std::string& text));
 
 }  // namespace tilekv

@@ -1,0 +1,369 @@
+#include "server/node_server.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "client/remote_node.h"
+#include "kvstore/base/status.h"
+#include "kvstore/wire/object_messages.h"
+#include "kvstore/wire/status_wire.h"
+#include "server/testing_node.h"
+#include "tilekv/v1/service.grpc.pb.h"
+
+namespace tilekv {
+namespace {
+
+using testing::HasSubstr;
+
+// Waits for what other threads bring about; false when it does not come.
+bool Eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1'000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+std::string Pattern(uint64_t bytes, uint64_t seed) {
+  std::string text(bytes, '\0');
+  for (uint64_t i = 0; i < bytes; ++i)
+    text[i] = static_cast<char>((i * 2'654'435'761u + seed) >> 13);
+  return text;
+}
+
+// A stub as protoc makes it, which knows nothing of framing by hand.
+class NodeServerTest : public testing::Test {
+ protected:
+  void StartNode(uint64_t max_object_bytes, uint64_t memory_bytes = 64 * kMiB) {
+    stub_.reset();
+    node_ = std::make_unique<TestingNode>(max_object_bytes, memory_bytes);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt("grpc.http2.lookahead_bytes", 64 << 10);
+    arguments.SetInt("grpc.http2.bdp_probe", 0);
+    arguments.SetInt("grpc.use_local_subchannel_pool", 1);
+    stub_ = v1::Node::NewStub(
+        grpc::CreateCustomChannel(node_->address(), grpc::InsecureChannelCredentials(), arguments));
+  }
+  void SetUp() override { StartNode(64 * kMiB); }
+
+  uint64_t BeginSession() {
+    v1::BeginSessionRequest request;
+    request.set_holder("test");
+    auto response = node_->node().BeginSession(request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response->session_rev();
+  }
+  v1::PutObjectRequest PutHeader(const std::string& content) {
+    v1::PutObjectRequest first;
+    first.mutable_header()->set_session_rev(BeginSession());
+    ObjectRefToWire(RefOf(0, AsBytes(content)), first.mutable_header()->mutable_ref());
+    return first;
+  }
+  ObjectRef Store(const std::string& content) {
+    ObjectPut put;
+    put.session_rev = Revision{BeginSession()};
+    put.content = AsBytes(content);
+    put.ref = RefOf(0, put.content);
+    auto stored = node_->node().PutObject(put);
+    EXPECT_TRUE(stored.ok()) << stored.status();
+    return put.ref;
+  }
+  static absl::Status Decoded(const grpc::Status& status) {
+    return StatusFromWire(status.error_code(), status.error_message(), status.error_details(), "n");
+  }
+
+  std::unique_ptr<TestingNode> node_;
+  std::unique_ptr<v1::Node::Stub> stub_;
+};
+
+TEST_F(NodeServerTest, AGeneratedStubPutsAndReadsObjects) {
+  std::string content = Pattern(300'000, 1);
+  v1::PutObjectRequest message = PutHeader(content);
+  message.set_data(content.substr(0, 1'000));  // data beside the header, in odd pieces
+  grpc::ClientContext put;
+  v1::PutObjectResponse answer;
+  auto writer = stub_->PutObject(&put, &answer);
+  ASSERT_TRUE(writer->Write(message));
+  for (size_t at = 1'000; at < content.size(); at += 77'777) {
+    v1::PutObjectRequest next;
+    next.set_data(content.substr(at, 77'777));
+    ASSERT_TRUE(writer->Write(next));
+  }
+  writer->WritesDone();
+  grpc::Status status = writer->Finish();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(answer.stored());
+
+  grpc::ClientContext get;
+  v1::ReadObjectsRequest request;
+  *request.add_ranges()->mutable_ref() = message.header().ref();
+  request.mutable_ranges(0)->set_offset(70'000);
+  request.mutable_ranges(0)->set_length(100'000);
+  auto reader = stub_->ReadObjects(&get, request);
+  v1::ReadObjectsResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  ASSERT_TRUE(response.has_header());
+  uint64_t offset = response.header().content_offset();
+  EXPECT_EQ(response.header().leaf_hashes().size(), 5 * 32u);
+  std::string got = response.data();
+  while (reader->Read(&response)) got += response.data();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(got.substr(70'000 - offset, 100'000), content.substr(70'000, 100'000));
+}
+
+TEST_F(NodeServerTest, AGeneratedStubPutsAValueAndHearsTheCompareFirst) {
+  grpc::ClientContext call;
+  auto stream = stub_->PutValue(&call);
+  v1::PutValueRequest request;
+  request.mutable_header()->set_key("k");
+  request.mutable_header()->set_request_id(std::string(16, 'r'));
+  request.set_data("hello ");
+  ASSERT_TRUE(stream->Write(request));
+  v1::PutValueResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  ASSERT_TRUE(response.has_compare());
+  EXPECT_EQ(response.compare(), 0u);
+  request.Clear();
+  request.set_data("world");
+  request.set_finish(true);
+  ASSERT_TRUE(stream->Write(request));
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_TRUE(response.outcome().applied());
+  EXPECT_EQ(response.outcome().length(), 11u);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(NodeServerTest, AValueWithoutItsLastMessageIsNotWritten) {
+  grpc::ClientContext call;
+  auto stream = stub_->PutValue(&call);
+  v1::PutValueRequest request;
+  request.mutable_header()->set_key("half");
+  request.mutable_header()->set_request_id(std::string(16, 'r'));
+  request.set_data("hello");
+  ASSERT_TRUE(stream->Write(request));
+  stream->WritesDone();
+  v1::PutValueResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_EQ(GetReason(Decoded(stream->Finish())), Reason::kInvalidArgument);
+  v1::GetValueRequest get;
+  get.set_key("half");
+  EXPECT_FALSE(node_->node().GetValue(get)->found());
+}
+
+TEST_F(NodeServerTest, AnObjectAboveTheLimitIsRefusedBeforeItsBytes) {
+  StartNode(kMiB);
+  std::string content = Pattern(kMiB + 1, 1);
+  v1::PutObjectRequest message = PutHeader(content);
+  grpc::ClientContext call;
+  v1::PutObjectResponse answer;
+  auto writer = stub_->PutObject(&call, &answer);
+  ASSERT_TRUE(writer->Write(message));
+  // Not a byte of data was sent, and the answer is there.
+  absl::Status status = Decoded(writer->Finish());
+  EXPECT_EQ(GetReason(status), Reason::kObjectTooLarge);
+  EXPECT_THAT(ErrorText(status), HasSubstr("1,048,577"));
+  EXPECT_THAT(ErrorText(status), HasSubstr("1,048,576"));
+}
+
+TEST_F(NodeServerTest, AnObjectThatIsThereIsAnsweredWithoutItsBytes) {
+  std::string content = Pattern(200'000, 1);
+  Store(content);
+  v1::PutObjectRequest message = PutHeader(content);
+  grpc::ClientContext call;
+  v1::PutObjectResponse answer;
+  answer.set_stored(true);
+  auto writer = stub_->PutObject(&call, &answer);
+  ASSERT_TRUE(writer->Write(message));
+  grpc::Status status = writer->Finish();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_FALSE(answer.stored());
+}
+
+TEST_F(NodeServerTest, ErrorsArriveWithReasonAndText) {
+  v1::EndSessionRequest request;
+  request.set_token(std::string(16, 'x'));
+  absl::Status local = node_->node().KeepSession(request.token()).status();
+  ASSERT_EQ(GetReason(local), Reason::kSessionLost);
+  auto remote = ConnectNode(node_->address());
+  ASSERT_TRUE(remote.ok()) << remote.status();
+  absl::Status status = (*remote)->KeepSession(request.token()).status();
+  EXPECT_EQ(ErrorText(status), ErrorText(local));
+}
+
+TEST_F(NodeServerTest, ASlowReaderHoldsTwoChunksAtMostAndGivesThemBackWhenItGoes) {
+  ObjectRef ref = Store(Pattern(40 * kMiB, 1));
+  v1::ReadObjectsRequest request;
+  ObjectRefToWire(ref, request.add_ranges()->mutable_ref());
+  request.mutable_ranges(0)->set_length(ref.length);
+  grpc::ClientContext call;
+  auto reader = stub_->ReadObjects(&call, request);
+  v1::ReadObjectsResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  // It reads nothing more; what the node holds for it does not grow, however much else it does.
+  ASSERT_TRUE(
+      Eventually([&] { return node_->server().read_bytes_held() >= 2 * kTransferChunkBytes; }));
+  auto other = *ConnectNode(node_->address());
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(other->Info({}).ok());
+  EXPECT_LE(node_->server().read_bytes_peak(), 3 * kTransferChunkBytes + 64 * kKiB);
+  call.TryCancel();
+  while (reader->Read(&response)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return node_->server().read_bytes_held() == 0; }));
+}
+
+TEST_F(NodeServerTest, APutThatIsCancelledGivesItsMemoryBackAndLeavesNothing) {
+  std::string content = Pattern(30 * kMiB, 1);
+  v1::PutObjectRequest message = PutHeader(content);
+  {
+    grpc::ClientContext call;
+    v1::PutObjectResponse answer;
+    auto writer = stub_->PutObject(&call, &answer);
+    ASSERT_TRUE(writer->Write(message));
+    for (int i = 0; i < 3; ++i) {
+      v1::PutObjectRequest next;
+      next.set_data(content.substr(i * kMiB, kMiB));
+      ASSERT_TRUE(writer->Write(next));
+    }
+    ASSERT_TRUE(Eventually([&] { return node_->server().stream_bytes_held() > 0; }));
+    call.TryCancel();
+    writer->Finish();
+  }
+  EXPECT_TRUE(Eventually([&] { return node_->server().stream_bytes_held() == 0; }));
+  auto usage = node_->node().objects().Usage();
+  EXPECT_EQ(usage->objects, 0u);
+}
+
+TEST_F(NodeServerTest, ADeadlineThatHasPassedEndsTheCall) {
+  auto remote = *ConnectNode(node_->address());
+  CallContext late;
+  late.deadline_ns = 1;
+  EXPECT_EQ(GetReason(remote->Info({}, late).status()), Reason::kDeadlineExceeded);
+  ObjectRef ref = Store("abc");
+  uint8_t out[3];
+  ObjectRead read{ref, 0, out};
+  EXPECT_EQ(GetReason(remote->ReadObjects({&read, 1}, nullptr, late)), Reason::kDeadlineExceeded);
+}
+
+// A source that cancels its own call after the first piece.
+class CancellingSource : public ByteSource {
+ public:
+  explicit CancellingSource(CallContext context) : context_(std::move(context)) {}
+  absl::StatusOr<uint64_t> Read(MutableBytes out) override {
+    if (++pieces_ == 3) context_.cancel->Cancel();
+    std::memset(out.data(), pieces_, out.size());
+    return out.size();
+  }
+
+ private:
+  const CallContext context_;
+  int pieces_ = 0;
+};
+
+TEST_F(NodeServerTest, CancellingAValueInMidStreamEndsItAndWritesNothing) {
+  auto remote = *ConnectNode(node_->address());
+  CallContext context;
+  context.cancel = std::make_shared<CancelToken>();
+  CancellingSource source(context);
+  v1::PutValueHeader header;
+  header.set_key("k");
+  header.set_request_id(std::string(16, 'r'));
+  auto outcome = remote->PutValue(header, &source, nullptr, context);
+  EXPECT_EQ(GetReason(outcome.status()), Reason::kCancelled) << outcome.status();
+  EXPECT_TRUE(Eventually([&] { return node_->server().stream_bytes_held() == 0; }));
+  v1::GetValueRequest get;
+  get.set_key("k");
+  EXPECT_FALSE(node_->node().GetValue(get)->found());
+}
+
+TEST_F(NodeServerTest, ManyStreamsGetThroughOnTheLeastMemory) {
+  auto remote = *ConnectNode(node_->address());
+  Revision session{BeginSession()};
+  std::atomic<int> stored{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 24; ++i) {
+    threads.emplace_back([&, i] {
+      std::string content = Pattern(3 * kMiB + i, i);
+      ObjectPut put;
+      put.session_rev = session;
+      put.content = AsBytes(content);
+      put.ref = RefOf(0, put.content);
+      absl::StatusOr<bool> result = remote->PutObject(put);
+      while (GetReason(result.status()) == Reason::kOverloaded) result = remote->PutObject(put);
+      if (!result.ok()) return;
+      std::string back(content.size(), '\0');
+      ObjectRead read{put.ref, 0, {reinterpret_cast<uint8_t*>(back.data()), back.size()}};
+      absl::Status status = remote->ReadObjects({&read, 1});
+      while (GetReason(status) == Reason::kOverloaded) status = remote->ReadObjects({&read, 1});
+      stored += status.ok() && back == content;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(stored, 24);
+  EXPECT_EQ(node_->server().stream_bytes_held(), 0u);
+  EXPECT_TRUE(Eventually([&] { return node_->server().read_bytes_held() == 0; }));
+}
+
+TEST_F(NodeServerTest, AClientOutlivesTheServerAndFindsItAgain) {
+  auto remote = *ConnectNode(node_->address());
+  node_->StopServer();
+  absl::Status gone = remote->Info({}).status();
+  EXPECT_EQ(GetReason(gone), Reason::kNodeUnavailable);
+  EXPECT_THAT(ErrorText(gone), HasSubstr(node_->address()));
+  EXPECT_THAT(ErrorText(gone), HasSubstr("tilekv-server"));
+  node_->StartServer();
+  EXPECT_TRUE(Eventually([&] { return remote->Info({}).ok(); }));
+}
+
+TEST_F(NodeServerTest, ConnectingToNobodyFailsAtOnceAndNamesTheAddress) {
+  std::string address = node_->address();
+  node_->StopServer();
+  absl::Status status = ConnectNode(address).status();
+  EXPECT_EQ(GetReason(status), Reason::kNodeUnavailable);
+  EXPECT_THAT(ErrorText(status), HasSubstr(address));
+}
+
+TEST_F(NodeServerTest, StoppingTheServerEndsOpenSessionsAtOnce) {
+  auto remote = *ConnectNode(node_->address());
+  v1::BeginSessionRequest request;
+  request.set_holder("test");
+  auto session = remote->BeginSession(request);
+  ASSERT_TRUE(session.ok());
+  auto keeper = remote->KeepSession(session->token());
+  ASSERT_TRUE(keeper.ok()) << keeper.status();
+  // Far less than the drain: the call that keeps the session does not hold it up.
+  auto began = std::chrono::steady_clock::now();
+  node_->server().Shutdown(60'000);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+}
+
+TEST_F(NodeServerTest, AMessageOfMoreThanAChunkIsRefusedByName) {
+  std::string content = Pattern(2 * kMiB, 1);
+  v1::PutObjectRequest message = PutHeader(content);
+  message.set_data(content);
+  grpc::ClientContext call;
+  v1::PutObjectResponse answer;
+  auto writer = stub_->PutObject(&call, &answer);
+  writer->Write(message);
+  absl::Status status = Decoded(writer->Finish());
+  EXPECT_EQ(GetReason(status), Reason::kInvalidArgument);
+  EXPECT_THAT(ErrorText(status), HasSubstr("at most 1048576"));
+}
+
+TEST(NodeServer, APortThatIsTakenIsAnErrorThatNamesIt) {
+  TestingNode first;
+  ServerMetrics metrics;
+  auto second = NodeServer::Start(first.node(), metrics, {.listen = first.address()});
+  EXPECT_EQ(GetReason(second.status()), Reason::kNodeUnavailable);
+  EXPECT_THAT(ErrorText(second.status()), HasSubstr(first.address()));
+}
+
+}  // namespace
+}  // namespace tilekv
