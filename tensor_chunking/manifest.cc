@@ -7,6 +7,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/base/utf8.h"
+#include "kvstore/object/object_hash.h"
 #include "tensor_chunking/relative_path.h"
 
 namespace tilekv {
@@ -14,6 +15,12 @@ namespace {
 
 absl::Status BadTensor(Reason reason, std::string_view name, std::string_view why) {
   return MakeError(reason, fmt::format("tensor '{}': {}", Printable(name), why));
+}
+
+PartHash HashOfId(const ObjectId& id) {
+  PartHash hash;
+  std::copy_n(id.bytes.begin(), hash.size(), hash.begin());
+  return hash;
 }
 
 absl::Status CheckTiles(const TensorEntry& entry, const TileGrid& grid, Reason reason) {
@@ -51,6 +58,31 @@ absl::Status CheckAlias(const Manifest& manifest, const TensorEntry& entry, Reas
 }
 
 }  // namespace
+
+PartHash HashPart(Bytes content) { return HashOfId(IdOf(0, content)); }
+
+bool TileRef::SameContent(const TileRef& other) const {
+  if (length_bytes != other.length_bytes) return false;
+  if (!is_part() && !other.is_part()) return object == other.object;
+  const PartHash own = is_part() ? part_hash : HashOfId(object.id);
+  return own == (other.is_part() ? other.part_hash : HashOfId(other.object.id));
+}
+
+TileRef WholeTile(const ObjectRef& blob) {
+  TileRef tile;
+  tile.object = blob;
+  tile.length_bytes = blob.length;
+  return tile;
+}
+
+TileRef TileWithin(const ObjectRef& blob, Bytes blob_content, uint64_t offset_bytes,
+                   uint64_t length_bytes) {
+  TileRef tile = WholeTile(blob);
+  tile.offset_bytes = offset_bytes;
+  tile.length_bytes = length_bytes;
+  if (tile.is_part()) tile.part_hash = HashPart(blob_content.subspan(offset_bytes, length_bytes));
+  return tile;
+}
 
 TileGrid TensorEntry::grid() const {
   absl::StatusOr<TileGrid> grid = TileGrid::Create(dtype, shape, tile_shape);
@@ -92,6 +124,12 @@ std::string TileFault(const TileRef& tile, uint64_t expected_bytes) {
       tile.length_bytes > tile.object.length - tile.offset_bytes) {
     return fmt::format("takes {} bytes at {} of an object of {}", tile.length_bytes,
                        tile.offset_bytes, tile.object.length);
+  }
+  if (tile.parts != nullptr && tile.is_part()) return "is a part of what base and xor make";
+  // Zeros are the hash of nothing that will be found.
+  if (tile.is_part() == (tile.part_hash == PartHash{})) {
+    return tile.is_part() ? "is a part of an object, without a hash"
+                          : "is a whole object, with the hash of a part";
   }
   if (tile.parts == nullptr) return {};
   for (const ObjectRef& part : {tile.parts->base, tile.parts->delta}) {

@@ -2,6 +2,7 @@
 // Plain data, made of references to objects; manifest_codec.h turns it into objects and back.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,22 +28,39 @@ struct XorParts {
   friend bool operator==(const XorParts&, const XorParts&) = default;
 };
 
-// Where one tile's content is: bytes [offset, offset + length) of `object`, a blob.
+// The first bytes of the id that a part of a blob would have as a blob of its own.
+using PartHash = std::array<uint8_t, 16>;
+PartHash HashPart(Bytes content);
+
+// Where one tile's content is: bytes [offset, offset + length) of `object`, a blob. Either the
+// whole of it or a part, as of a pack.
 struct TileRef {
   ObjectRef object;
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
+  // Of a part, the hash of its content, whatever else is in the blob; zeros for a whole.
+  PartHash part_hash{};
   // Set: `object` itself need not be stored; it is the XOR of these, and its id verifies the
-  // result.
+  // result. Such a tile is a whole object.
   std::shared_ptr<const XorParts> parts;
+
+  bool is_part() const { return offset_bytes != 0 || length_bytes != object.length; }
+  // Whether the tiles' bytes are equal, wherever they are stored: told by their hashes.
+  bool SameContent(const TileRef& other) const;
 
   friend bool operator==(const TileRef& a, const TileRef& b) {
     if ((a.parts == nullptr) != (b.parts == nullptr)) return false;
     if (a.parts != nullptr && !(*a.parts == *b.parts)) return false;
     return a.object == b.object && a.offset_bytes == b.offset_bytes &&
-           a.length_bytes == b.length_bytes;
+           a.length_bytes == b.length_bytes && a.part_hash == b.part_hash;
   }
 };
+
+// The tile that is a blob.
+TileRef WholeTile(const ObjectRef& blob);
+// The tile at this place of a blob, which has this content.
+TileRef TileWithin(const ObjectRef& blob, Bytes blob_content, uint64_t offset_bytes,
+                   uint64_t length_bytes);
 
 struct TensorEntry {
   std::string name;
@@ -93,7 +111,8 @@ struct Manifest {
 // UTF-8 without NUL, at most kMaxTensorNameBytes.
 absl::Status CheckTensorName(std::string_view name, Reason reason);
 // A tensor by itself: name, shape, tile shape, and every tile of the length that the grid gives it,
-// within its object. Listed tiles are taken on trust until they are read.
+// within its object, hashed where it is a part. Listed tiles are taken on trust until they are
+// read.
 absl::Status CheckTensor(const TensorEntry& entry, Reason reason);
 // What is wrong with a tile that should have this length; empty: nothing.
 std::string TileFault(const TileRef& tile, uint64_t expected_bytes);

@@ -108,15 +108,37 @@ TEST(ManifestDamage, NamesTheTensorAndTheFault) {
   EXPECT_THAT(with(kind + 4, 3), HasSubstr("tensor 'weight'"));
   EXPECT_THAT(with(kind + 11, 127), HasSubstr("tensor 'weight'"));
   EXPECT_THAT(with(kind + 12, 0), HasSubstr("tensor 'weight'"));
-  EXPECT_THAT(with(tiles, 2), HasSubstr("tensor 'weight': tile form 2"));
+  EXPECT_THAT(with(tiles, 3), HasSubstr("tensor 'weight': tile form 3 is not known"));
   EXPECT_THAT(with(tiles + 1, 1), HasSubstr("tensor 'weight': child 1 of 2 where 0"));
-  EXPECT_THAT(with(tiles + 22, 0), HasSubstr("1 of its 2 children are not named"));
-  EXPECT_THAT(with(tiles + 22, 9), HasSubstr("child 9 of 2"));
-  EXPECT_THAT(with(tiles + 5, 1), HasSubstr("tensor 'weight': tile 0 takes 4 bytes at 1"));
-  EXPECT_THAT(with(tiles + 13, 3), HasSubstr("tensor 'weight': tile 0 is 3 bytes instead of 4"));
+  EXPECT_THAT(with(tiles + 6, 0), HasSubstr("1 of its 2 children are not named"));
+  EXPECT_THAT(with(tiles + 6, 9), HasSubstr("child 9 of 2"));
+  const size_t length = kTreeHeaderBytes + 32;  // of the first child
+  EXPECT_THAT(with(length, 5), HasSubstr("tensor 'weight': tile 0 is 5 bytes instead of 4"));
   EXPECT_THAT(with(7, 5), HasSubstr("its type is 5 instead of 3"));
   EXPECT_EQ(with(kTreeHeaderBytes, 5),
             "OK");  // another object: the store knows whether it is there
+}
+
+TEST(ManifestDamage, NamesTheFaultOfAPart) {
+  Manifest manifest;
+  manifest.tensors.push_back(FakeTensor("bias", 1, 1));
+  manifest.tensors[0].tiles[0] = FakePart(FakeRef(1, 100), 64, 4);
+  const std::string good = (*EncodeManifest(manifest, kLimit))[0].content;
+  // Behind the entry: form, child 4, offset 8, length 8, hash 16.
+  const size_t tile = good.size() - (1 + 4 + 8 + 8 + 16);
+  auto with = [&](size_t at, const std::string& bytes) {
+    std::string content = good;
+    content.replace(at, bytes.size(), bytes);
+    return ErrorText(DecodeManifestPage(AsBytes(content)).status());
+  };
+  EXPECT_EQ(with(tile, "\2"), "OK");
+  EXPECT_THAT(with(tile + 5, "\x61"),
+              HasSubstr("tensor 'bias': tile 0 takes 4 bytes at 97 of an object of 100"));
+  EXPECT_THAT(with(tile + 13, "\3"), HasSubstr("tensor 'bias': tile 0 is 3 bytes instead of 4"));
+  EXPECT_THAT(with(tile + 5, std::string("\0\0\0\0\0\0\0\0\x64", 9)),
+              HasSubstr("tensor 'bias': a whole object in the form of a part"));
+  EXPECT_THAT(with(tile + 21, std::string(16, '\0')),
+              HasSubstr("tensor 'bias': tile 0 is a part of an object, without a hash"));
 }
 
 TEST(ManifestDamage, AllocatesNoMoreThanItIsGiven) {

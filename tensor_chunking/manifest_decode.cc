@@ -27,7 +27,7 @@ Shape ReadShape(OpaqueReader& in, uint8_t rank) {
 }
 
 void ReadTiles(OpaqueReader& in, uint64_t count, std::vector<TileRef>& tiles) {
-  if (count > in.remaining() / kPlainTileBytes) {
+  if (count > in.remaining() / kWholeTileBytes) {
     return in.Fail(fmt::format("{} tiles in its last {} bytes", count, in.remaining()));
   }
   tiles.reserve(count);
@@ -187,7 +187,7 @@ absl::StatusOr<TileList> DecodeTileList(Bytes content) {
                                                               kTileListLevel, content));
   TileList list;
   list.first_tile = in.Read<uint64_t>();
-  ReadTiles(in, in.ReadCount(kPlainTileBytes), list.tiles);
+  ReadTiles(in, in.ReadCount(kWholeTileBytes), list.tiles);
   TILEKV_RETURN_IF_ERROR(in.Finish());
   return list;
 }

@@ -66,9 +66,7 @@ struct PlacedEntry {
     if (entry->is_alias()) return bytes + 4 + entry->alias_of->size();
     bytes += 3 + 16 * entry->shape.size();
     if (listed()) return bytes + 8 + 4 + 4 * lists.size();
-    for (const TileRef& tile : entry->tiles) {
-      bytes += tile.parts == nullptr ? kPlainTileBytes : kXorTileBytes;
-    }
+    for (const TileRef& tile : entry->tiles) bytes += TileRefBytes(tile);
     return bytes;
   }
 

@@ -79,14 +79,13 @@ Manifest GoldenManifest() {
   moved.dtype = DType::kBF16;
   moved.shape = {2, 4};
   moved.tile_shape = {2, 4};
-  moved.tiles = {{FakeRef(3, 16), 0, 16,
-                  std::make_shared<XorParts>(XorParts{FakeRef(1, 16), FakeRef(2, 16)})}};
+  moved.tiles = {FakeXor(FakeRef(3, 16), FakeRef(1, 16), FakeRef(2, 16))};
   TensorEntry w;
   w.name = "w";
   w.dtype = DType::kF32;
   w.shape = {3, 2};
   w.tile_shape = {2, 2};
-  w.tiles = {{FakeRef(4, 16), 0, 16, nullptr}, {FakeRef(5, 200), 64, 8, nullptr}};
+  w.tiles = {WholeTile(FakeRef(4, 16)), FakePart(FakeRef(5, 200), 64, 8)};
   manifest.tensors = {alias, moved, w};
   manifest.side_files = {{"config.json", {FakeRef(6, 10), 10}}};
   return manifest;
@@ -126,8 +125,6 @@ TEST(Manifest, HasTheBytesOfTheGoldenVector) {
             "00000000"
             "01000000" +
                 FakeRef(3, 16).id.Hex() +
-                "0000000000000000"
-                "1000000000000000"
                 // w: F32 [3, 2] in tiles of [2, 2]
                 "01000000"
                 "77"
@@ -139,24 +136,47 @@ TEST(Manifest, HasTheBytesOfTheGoldenVector) {
                 "0200000000000000"
                 "0200000000000000"
                 "0200000000000000"
+                // the whole of blob 2
                 "00"
                 "02000000"
-                "0000000000000000"
-                "1000000000000000"
-                "00"
+                // a part of blob 3: offset, length, hash
+                "02"
                 "03000000"
                 "4000000000000000"
-                "0800000000000000");
-  EXPECT_EQ(page.ref.id.Hex(), "f0c3d12f6ea7598adbe477bbda67e0d6637e384a1a9038691f8faec8929ced6c");
+                "0800000000000000" +
+                IdOf(0, AsBytes("part at 64")).Hex().substr(0, 32));
+  EXPECT_EQ(page.ref.id.Hex(), "21e21e4c247de19885a4555601cf703673b25d7510906a30c328b3e374e44f72");
   EXPECT_EQ(objects->back().ref.id.Hex(),
-            "378e15fc4438df66b1cc5ca06133eee8aa614e7337d6ec3f885fafdd10cd5342");
+            "1e71e2bedd87494ac44973b2225aedd621e57f84ad674728b3bfe2188cb3faea");
+}
+
+TEST(TileRef, TellsEqualContentWhereverItIsStored) {
+  const std::string first(500, 'a'), second(300, 'b');
+  const std::string pack = first + second, other_pack = second + first;
+  const ObjectRef in_pack = RefOf(0, AsBytes(pack)), in_other = RefOf(0, AsBytes(other_pack));
+  TileRef part = TileWithin(in_pack, AsBytes(pack), 500, 300);
+  TileRef moved = TileWithin(in_other, AsBytes(other_pack), 0, 300);
+  TileRef alone = WholeTile(RefOf(0, AsBytes(second)));
+  EXPECT_TRUE(part.SameContent(moved));
+  EXPECT_TRUE(part.SameContent(alone));
+  EXPECT_TRUE(alone.SameContent(part));
+  EXPECT_FALSE(part == moved);
+  EXPECT_FALSE(part.SameContent(TileWithin(in_pack, AsBytes(pack), 200, 300)));
+  EXPECT_FALSE(part.SameContent(TileWithin(in_pack, AsBytes(pack), 500, 299)));
+  EXPECT_FALSE(part.SameContent(WholeTile(in_pack)));
+  EXPECT_FALSE(alone.SameContent(WholeTile(RefOf(0, AsBytes(first)))));
+  // What base and xor make is the same content as a blob of its id.
+  EXPECT_TRUE(FakeXor(alone.object, FakeRef(1, 300), FakeRef(2, 300)).SameContent(alone));
+  EXPECT_TRUE(FakeXor(alone.object, FakeRef(1, 300), FakeRef(2, 300)).SameContent(part));
+  // All of a blob is a whole.
+  EXPECT_EQ(TileWithin(alone.object, AsBytes(second), 0, 300), alone);
 }
 
 TEST(Manifest, KeepsTilesOfVeryLargeTensorsInLists) {
   EXPECT_EQ(TilesPerList(kLimit), 4096u);
   EXPECT_EQ(TilesPerList(kLeastMaxObjectBytes), 256u);
-  EXPECT_FALSE(TilesAreListed(214));
-  EXPECT_TRUE(TilesAreListed(215));
+  EXPECT_FALSE(TilesAreListed(239));
+  EXPECT_TRUE(TilesAreListed(240));
   Manifest manifest;
   manifest.tensors.push_back(FakeTensor("huge", 10'000, 1));
   auto objects = EncodeManifest(manifest, kLimit);
@@ -273,6 +293,15 @@ TEST(Manifest, RefusesWhatIsNotRightAndNamesTheTensor) {
               HasSubstr("takes 8 bytes at 193 of an object of 200"));
   EXPECT_THAT(error([](Manifest& m) { m.tensors[2].tiles[1].offset_bytes = ~uint64_t{0}; }),
               HasSubstr("of an object of 200"));
+  EXPECT_THAT(error([](Manifest& m) { m.tensors[2].tiles[1].part_hash = {}; }),
+              HasSubstr("tile 1 is a part of an object, without a hash"));
+  EXPECT_THAT(error([](Manifest& m) { m.tensors[2].tiles[0].part_hash[5] = 1; }),
+              HasSubstr("tile 0 is a whole object, with the hash of a part"));
+  EXPECT_THAT(error([](Manifest& m) {
+                m.tensors[1].tiles[0].object.length = 32;
+                m.tensors[1].tiles[0].part_hash[0] = 1;
+              }),
+              HasSubstr("tile 0 is a part of what base and xor make"));
   EXPECT_THAT(error([](Manifest& m) { m.tensors[2].tile_shape = {2, 3}; }), HasSubstr("'w'"));
   EXPECT_THAT(error([](Manifest& m) { m.tensors[1].name = std::string("x\0y", 3); }),
               HasSubstr("NUL"));

@@ -10,7 +10,7 @@
 namespace tilekv {
 namespace {
 
-enum TileForm : uint8_t { kPlain = 0, kXor = 1 };
+enum TileForm : uint8_t { kWhole = 0, kXor = 1, kPart = 2 };
 
 }  // namespace
 
@@ -25,18 +25,25 @@ uint32_t ChildTable::Number(const ObjectRef& ref) {
   return at->second;
 }
 
+uint64_t TileRefBytes(const TileRef& tile) {
+  if (tile.parts != nullptr) return kXorTileBytes;
+  return tile.is_part() ? kPartTileBytes : kWholeTileBytes;
+}
+
 void AppendTileRef(const TileRef& tile, ChildTable& children, std::string& out) {
-  if (tile.parts == nullptr) {
-    AppendLe<uint8_t>(out, kPlain);
-    AppendLe<uint32_t>(out, children.Number(tile.object));
-  } else {
+  if (tile.parts != nullptr) {
     AppendLe<uint8_t>(out, kXor);
     AppendLe<uint32_t>(out, children.Number(tile.parts->base));
     AppendLe<uint32_t>(out, children.Number(tile.parts->delta));
     out.append(tile.object.id.view());
+    return;
   }
+  AppendLe<uint8_t>(out, tile.is_part() ? kPart : kWhole);
+  AppendLe<uint32_t>(out, children.Number(tile.object));
+  if (!tile.is_part()) return;
   AppendLe<uint64_t>(out, tile.offset_bytes);
   AppendLe<uint64_t>(out, tile.length_bytes);
+  out.append(tile.part_hash.begin(), tile.part_hash.end());
 }
 
 void AppendContent(const StoredContent& content, ChildTable& children, std::string& out) {
@@ -99,24 +106,39 @@ ObjectRef OpaqueReader::ReadChild() {
 }
 
 TileRef OpaqueReader::ReadTileRef() {
+  const uint8_t form = Read<uint8_t>();
+  if (form == kWhole) return WholeTile(ReadChild());
+  if (form == kXor) return ReadXorTile();
+  if (form == kPart) return ReadPartTile();
+  Fail(fmt::format("tile form {} is not known", form));
+  return {};
+}
+
+TileRef OpaqueReader::ReadXorTile() {
+  XorParts parts;
+  parts.base = ReadChild();
+  parts.delta = ReadChild();
+  ObjectRef result;
+  result.length = parts.base.length;
+  ReadBytes(result.id.bytes);
+  TileRef tile = WholeTile(result);
+  tile.parts = std::make_shared<const XorParts>(parts);
+  return tile;
+}
+
+TileRef OpaqueReader::ReadPartTile() {
   TileRef tile;
-  uint8_t form = Read<uint8_t>();
-  if (form == kPlain) {
-    tile.object = ReadChild();
-  } else if (form == kXor) {
-    XorParts parts;
-    parts.base = ReadChild();
-    parts.delta = ReadChild();
-    Bytes id = status().ok() ? in_.Take(tile.object.id.bytes.size()) : Bytes();
-    std::copy(id.begin(), id.end(), tile.object.id.bytes.begin());
-    tile.object.length = parts.base.length;
-    tile.parts = std::make_shared<const XorParts>(parts);
-  } else {
-    Fail(fmt::format("tile form {} is not known", form));
-  }
+  tile.object = ReadChild();
   tile.offset_bytes = Read<uint64_t>();
   tile.length_bytes = Read<uint64_t>();
+  ReadBytes(tile.part_hash);
+  if (status().ok() && !tile.is_part()) Fail("a whole object in the form of a part");
   return tile;
+}
+
+void OpaqueReader::ReadBytes(MutableBytes out) {
+  Bytes bytes = status().ok() ? in_.Take(out.size()) : Bytes();
+  std::copy(bytes.begin(), bytes.end(), out.begin());
 }
 
 StoredContent OpaqueReader::ReadStoredContent() {

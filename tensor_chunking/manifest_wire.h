@@ -20,8 +20,9 @@ namespace tilekv {
 
 inline constexpr uint16_t kManifestVersion = 1;
 inline constexpr uint64_t kOpaqueHeadBytes = 4;
-inline constexpr uint64_t kPlainTileBytes = 1 + 4 + 8 + 8;
-inline constexpr uint64_t kXorTileBytes = 1 + 4 + 4 + 32 + 8 + 8;
+inline constexpr uint64_t kWholeTileBytes = 1 + 4;  // the least
+inline constexpr uint64_t kXorTileBytes = 1 + 4 + 4 + 32;
+inline constexpr uint64_t kPartTileBytes = 1 + 4 + 8 + 8 + 16;
 // A tile reference with rows for its children, at most.
 inline constexpr uint64_t kGreatestTileBytes = kXorTileBytes + 2 * kTreeChildBytes;
 
@@ -47,6 +48,7 @@ class ChildTable {
   std::vector<ObjectRef> refs_;
 };
 
+uint64_t TileRefBytes(const TileRef& tile);
 void AppendTileRef(const TileRef& tile, ChildTable& children, std::string& out);
 void AppendContent(const StoredContent& content, ChildTable& children, std::string& out);
 
@@ -82,6 +84,9 @@ class OpaqueReader {
 
  private:
   OpaqueReader(const char* what, Tree tree);
+  TileRef ReadXorTile();
+  TileRef ReadPartTile();
+  void ReadBytes(MutableBytes out);
 
   const char* what_;
   std::unique_ptr<Tree> tree_;  // in_ points into it

@@ -10,7 +10,7 @@ DiffRow CompareTiles(const TensorEntry& older, const TensorEntry& newer) {
   DiffRow row{.kind = DiffRow::Kind::kChanged, .tensor = newer.name, .tiles = newer.tiles.size()};
   bool same_cut = older.tile_shape == newer.tile_shape;
   for (size_t i = 0; i < newer.tiles.size(); ++i) {
-    if (same_cut && newer.tiles[i] == older.tiles[i]) continue;
+    if (same_cut && newer.tiles[i].SameContent(older.tiles[i])) continue;
     ++row.changed_tiles;
     row.changed_bytes += newer.tiles[i].length_bytes;
   }

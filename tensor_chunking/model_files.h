@@ -54,7 +54,7 @@ struct DiffRow {
   Kind kind{};
   std::string tensor;
   uint64_t tiles = 0;          // of the newer
-  uint64_t changed_tiles = 0;  // of them, not in the older at the same place
+  uint64_t changed_tiles = 0;  // of them, with other content than at that place in the older
   uint64_t changed_bytes = 0;
 };
 struct ModelDiff {
@@ -79,7 +79,8 @@ struct VerifyReport {
   uint64_t bytes = 0;
   std::vector<Damage> damages;
 };
-// Reads every object of the version and checks it to its id; goes on after damage.
+// Reads every object of the version and checks it to its id, tensors inside packs also to their own
+// hashes; goes on after damage.
 absl::StatusOr<VerifyReport> VerifyModel(
     ModelReader& reader, const std::function<void(const WriteProgress&)>& progress = {});
 

@@ -41,24 +41,19 @@ class SliceUpdate {
                                                            Printable(entry_->name), work.tile));
           }
           // Works name distinct tiles; a tensor in a pack has one.
-          if (InPack(old)) {
+          if (old.is_part()) {
             ReplacePack(manifest, position - manifest.tensors.begin(), old.object, fresh->object);
-          } else {
-            position->tiles[work.tile] = *std::move(fresh);
           }
+          position->tiles[work.tile] = *std::move(fresh);
           return absl::OkStatus();
         }));
     return manifest;
   }
 
  private:
-  static bool InPack(const TileRef& ref) {
-    return ref.parts == nullptr && ref.length_bytes != ref.object.length;
-  }
-
   absl::StatusOr<TileRef> Patch(const TileWork& work, const TileRef& old, const TileReader& tiles,
                                 WriteSession& session) {
-    bool packed = InPack(old);
+    const bool packed = old.is_part();
     uint64_t object_bytes = packed ? old.object.length : old.length_bytes;
     uint64_t held = object_bytes + (old.parts == nullptr ? 0 : 2 * old.object.length);
     TILEKV_ASSIGN_OR_RETURN(Reservation reservation,
@@ -77,23 +72,23 @@ class SliceUpdate {
       }
     }
     TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, session.PutBlob(object.span()));
-    return TileRef{.object = ref,
-                   .offset_bytes = packed ? old.offset_bytes : 0,
-                   .length_bytes = old.length_bytes};
+    return packed ? TileWithin(ref, object.span(), old.offset_bytes, old.length_bytes)
+                  : WholeTile(ref);
   }
 
-  // All tensors of one pack move to its new object. Two packs of equal content are one object: what
-  // belongs to this pack are the neighbours in name order whose offsets rise.
+  // All tensors of one pack move to its new object; there the neighbours keep their places and
+  // hashes. Two packs of equal content are one object: what belongs to this pack are the neighbours
+  // in name order whose offsets rise.
   static void ReplacePack(Manifest& manifest, size_t index, const ObjectRef& old,
                           const ObjectRef& fresh) {
     auto in_pack = [&](size_t i) {
       const TensorEntry& e = manifest.tensors[i];
-      return e.tiles.size() == 1 && InPack(e.tiles[0]) && e.tiles[0].object == old;
+      return e.tiles.size() == 1 && e.tiles[0].is_part() && e.tiles[0].object == old;
     };
     auto offset = [&](size_t i) { return manifest.tensors[i].tiles[0].offset_bytes; };
     auto skipped = [&](size_t i) {  // not in any pack: does not end one
       const TensorEntry& e = manifest.tensors[i];
-      return e.is_alias() || e.tiles.size() != 1 || !InPack(e.tiles[0]);
+      return e.is_alias() || e.tiles.size() != 1 || !e.tiles[0].is_part();
     };
     std::vector<size_t> members = {index};
     for (size_t i = index, last = index; i-- > 0;) {

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
@@ -9,40 +9,73 @@
 namespace tilekv {
 namespace {
 
+struct CheckedPart {
+  TileRef tile;
+  std::string where;
+};
 struct CheckedObject {
   ObjectRef ref;
   std::string where;  // who needs it, the first of them
+  std::vector<CheckedPart> parts;
 };
 
-void AddObject(const ObjectRef& ref, std::string where, std::set<ObjectRef>& seen,
-               std::vector<CheckedObject>& out) {
-  if (seen.insert(ref).second) out.push_back({ref, std::move(where)});
-}
+// Objects in the order in which they are first needed, each once.
+class ObjectList {
+ public:
+  void Add(const TileRef& tile, const std::string& where) {
+    if (tile.parts != nullptr) {
+      At(tile.parts->base, where);
+      At(tile.parts->delta, where);
+      return;
+    }
+    CheckedObject& object = At(tile.object, where);
+    if (tile.is_part()) object.parts.push_back({tile, where});
+  }
+  std::vector<CheckedObject> Take() { return std::move(objects_); }
+
+ private:
+  CheckedObject& At(const ObjectRef& ref, const std::string& where) {
+    auto [found, added] = numbers_.try_emplace(ref, objects_.size());
+    if (added) objects_.push_back({ref, where, {}});
+    return objects_[found->second];
+  }
+
+  std::map<ObjectRef, size_t> numbers_;
+  std::vector<CheckedObject> objects_;
+};
 
 absl::StatusOr<std::vector<CheckedObject>> TensorObjects(ModelReader& reader) {
-  std::vector<CheckedObject> objects;
-  std::set<ObjectRef> seen;
+  ObjectList objects;
   for (const TensorEntry& named : reader.manifest().tensors) {
     if (named.is_alias()) continue;
     TILEKV_ASSIGN_OR_RETURN(auto entry, reader.Find(named.name));
     for (size_t i = 0; i < entry->tiles.size(); ++i) {
-      const TileRef& tile = entry->tiles[i];
-      std::string where =
-          fmt::format("tensor '{}', tile {} of {}", Printable(entry->name), i, entry->tiles.size());
-      if (tile.parts != nullptr) {
-        AddObject(tile.parts->base, where, seen, objects);
-        AddObject(tile.parts->delta, where, seen, objects);
-      } else {
-        AddObject(tile.object, where, seen, objects);
-      }
+      objects.Add(entry->tiles[i], fmt::format("tensor '{}', tile {} of {}", Printable(entry->name),
+                                               i, entry->tiles.size()));
     }
   }
-  return objects;
+  return objects.Take();
 }
 
-// A whole object in pieces, so that a large one needs no more memory than a tile.
-absl::Status CheckObject(ModelReader& reader, const ObjectRef& ref) {
-  uint64_t piece = std::min(ref.length, kDefaultTileBytes);
+// Finds parts that are not what the manifest says that they are.
+std::vector<Damage> CheckParts(const CheckedObject& object, Bytes content) {
+  std::vector<Damage> damages;
+  for (const auto& [tile, where] : object.parts) {
+    Bytes part = content.subspan(tile.offset_bytes, tile.length_bytes);
+    if (HashPart(part) == tile.part_hash) continue;
+    damages.push_back(
+        {where, fmt::format("the {} bytes at {} of object {} are not those that the manifest's "
+                            "hash was made of",
+                            tile.length_bytes, tile.offset_bytes, object.ref.id.Short())});
+  }
+  return damages;
+}
+
+// A whole object, in pieces where only its own id is checked, so that a large one needs no more
+// memory than a tile.
+absl::StatusOr<std::vector<Damage>> CheckObject(ModelReader& reader, const CheckedObject& object) {
+  const ObjectRef& ref = object.ref;
+  uint64_t piece = object.parts.empty() ? std::min(ref.length, kDefaultTileBytes) : ref.length;
   TILEKV_ASSIGN_OR_RETURN(Reservation held,
                           reader.budget().Acquire(piece, reader.options().context));
   Buffer buffer = reader.pool().Get(piece);
@@ -52,7 +85,7 @@ absl::Status CheckObject(ModelReader& reader, const ObjectRef& ref) {
     TILEKV_RETURN_IF_ERROR(
         reader.store().ReadObjects({&read, 1}, nullptr, reader.options().context));
   }
-  return absl::OkStatus();
+  return CheckParts(object, buffer.span());
 }
 
 bool IsDamage(const absl::Status& status) {
@@ -74,26 +107,35 @@ absl::StatusOr<VerifyReport> VerifyModel(
   WriteProgress done;
   for (const CheckedObject& object : objects) done.total_bytes += object.ref.length;
   Mutex mutex;
-  auto record = [&](const std::string& where, uint64_t bytes, const absl::Status& status) {
+  auto record = [&](uint64_t bytes, std::vector<Damage> damages) {
     MutexLock lock(mutex);
     ++report.objects;
     report.bytes += bytes;
     done.done_bytes += bytes;
-    if (!status.ok()) report.damages.push_back({where, ErrorText(status)});
+    std::move(damages.begin(), damages.end(), std::back_inserter(report.damages));
     if (progress != nullptr) progress(done);
   };
-  TILEKV_RETURN_IF_ERROR(ParallelFor(DefaultThreads(reader.options().threads), objects.size(),
-                                     reader.options().context, [&](size_t i) {
-                                       absl::Status status = CheckObject(reader, objects[i].ref);
-                                       if (!status.ok() && !IsDamage(status)) return status;
-                                       record(objects[i].where, objects[i].ref.length, status);
-                                       return absl::OkStatus();
-                                     }));
+  TILEKV_RETURN_IF_ERROR(
+      ParallelFor(DefaultThreads(reader.options().threads), objects.size(),
+                  reader.options().context, [&](size_t i) {
+                    const CheckedObject& object = objects[i];
+                    absl::StatusOr<std::vector<Damage>> damages = CheckObject(reader, object);
+                    if (!damages.ok()) {
+                      if (!IsDamage(damages.status())) return damages.status();
+                      damages = std::vector<Damage>{{object.where, ErrorText(damages.status())}};
+                    }
+                    record(object.ref.length, *std::move(damages));
+                    return absl::OkStatus();
+                  }));
   for (const SideFile& file : reader.manifest().side_files) {
     NullSink sink;
     absl::Status status = reader.ReadSideFile(file, sink);
     if (!status.ok() && !IsDamage(status)) return status;
-    record(fmt::format("side file '{}'", Printable(file.path)), file.content.length_bytes, status);
+    std::vector<Damage> damages;
+    if (!status.ok()) {
+      damages.push_back({fmt::format("side file '{}'", Printable(file.path)), ErrorText(status)});
+    }
+    record(file.content.length_bytes, std::move(damages));
   }
   std::sort(report.damages.begin(), report.damages.end(),
             [](const Damage& a, const Damage& b) { return a.where < b.where; });

@@ -131,8 +131,7 @@ class WritePass {
 
   absl::Status PutTile(const WriteUnit& unit, uint64_t tile, Bytes content) {
     TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, session_.PutBlob(content));
-    manifest_.tensors[unit.tensor].tiles[tile] = {
-        .object = ref, .offset_bytes = 0, .length_bytes = content.size()};
+    manifest_.tensors[unit.tensor].tiles[tile] = WholeTile(ref);
     return absl::OkStatus();
   }
 
@@ -178,10 +177,8 @@ class WritePass {
     TILEKV_ASSIGN_OR_RETURN(std::vector<ObjectRef> refs, session_.PutBlobs(contents));
     for (uint64_t p = 0; p < unit.count; ++p) {
       for (const PackEntry& entry : plan_.packs[unit.index + p].entries) {
-        manifest_.tensors[entry.candidate].tiles[0] = {
-            .object = refs[p],
-            .offset_bytes = entry.offset_bytes,
-            .length_bytes = plan_.tensors[entry.candidate].bytes};
+        manifest_.tensors[entry.candidate].tiles[0] = TileWithin(
+            refs[p], contents[p], entry.offset_bytes, plan_.tensors[entry.candidate].bytes);
       }
     }
     return absl::OkStatus();

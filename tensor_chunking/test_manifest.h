@@ -26,6 +26,21 @@ inline ObjectRef FakeRef(uint64_t number, uint64_t length, uint8_t level = 0) {
   return ref;
 }
 
+inline TileRef FakePart(const ObjectRef& object, uint64_t offset, uint64_t length) {
+  TileRef tile;
+  tile.object = object;
+  tile.offset_bytes = offset;
+  tile.length_bytes = length;
+  tile.part_hash = HashPart(AsBytes(fmt::format("part at {}", offset)));
+  return tile;
+}
+
+inline TileRef FakeXor(const ObjectRef& result, const ObjectRef& base, const ObjectRef& delta) {
+  TileRef tile = WholeTile(result);
+  tile.parts = std::make_shared<XorParts>(XorParts{base, delta});
+  return tile;
+}
+
 // A tensor of `tiles` tiles of 4 bytes, each an object of its own.
 inline TensorEntry FakeTensor(std::string name, uint64_t tiles, uint64_t seed) {
   TensorEntry entry;
@@ -34,7 +49,7 @@ inline TensorEntry FakeTensor(std::string name, uint64_t tiles, uint64_t seed) {
   entry.shape = {tiles};
   entry.tile_shape = {1};
   for (uint64_t i = 0; i < tiles; ++i) {
-    entry.tiles.push_back({FakeRef(seed * 1'000'000 + i, 4), 0, 4, nullptr});
+    entry.tiles.push_back(WholeTile(FakeRef(seed * 1'000'000 + i, 4)));
   }
   return entry;
 }
@@ -44,16 +59,15 @@ inline Manifest RandomManifest(Random& random, size_t tensors) {
   std::map<std::string, TensorEntry> by_name;
   while (by_name.size() < tensors) {
     std::string name = fmt::format("layer.{}/weight\n\xc3\xa9", random.Below(1000));
-    uint64_t tiles = random.Below(20) == 0 ? 215 + random.Below(300) : random.Below(5);
+    uint64_t tiles = random.Below(20) == 0 ? 240 + random.Below(300) : random.Below(5);
     TensorEntry entry = FakeTensor(name, tiles, 1 + random.Below(1000));
     if (tiles == 0) entry.tile_shape = {1};
     for (TileRef& tile : entry.tiles) {
       if (random.Below(4) == 0) {
-        tile.object = FakeRef(random.Below(5), 1000);
-        tile.offset_bytes = random.Below(997);
+        tile = FakePart(FakeRef(random.Below(5), 1000), random.Below(997), 4);
       } else if (random.Below(4) == 0) {
-        tile.parts = std::make_shared<XorParts>(
-            XorParts{FakeRef(random.Below(100) + 5000, 4), FakeRef(random.Below(100) + 6000, 4)});
+        tile = FakeXor(tile.object, FakeRef(random.Below(100) + 5000, 4),
+                       FakeRef(random.Below(100) + 6000, 4));
       }
     }
     by_name[name] = std::move(entry);

@@ -38,7 +38,7 @@ class TileReader {
  private:
   absl::Status ReadWork(const TensorEntry& entry, const TileWork& work, uint8_t* destination,
                         bool reserved, ReadStats* stats, const CallContext& context) const;
-  // Both parts whole, combined and verified; then the range that the reference names.
+  // Base and delta, combined and verified.
   absl::Status ReadXor(const TileRef& ref, MutableBytes out, ReadStats* stats,
                        const CallContext& context) const;
 
