@@ -119,5 +119,24 @@ TEST_F(CollectorTest, TheFenceOutlivesTheNode) {
   EXPECT_EQ(GetReason((*again)->Link(link).status()), Reason::kSessionLost);
 }
 
+TEST_F(CollectorTest, TheFenceHoldsForSessionsOfOtherNodes) {
+  NodeOptions options;
+  options.clock = &clock_;
+  options.random = &random_;
+  auto other = LocalNode::Create(objects_, catalog_, options);
+  ASSERT_TRUE(other.ok());
+  v1::BeginSessionResponse session = *(*other)->BeginSession({});
+  v1::LinkRequest link;
+  link.set_session_rev(session.session_rev());
+  EXPECT_TRUE(node_->Link(link).ok());
+  ASSERT_TRUE(node_->Collect({}).ok());
+  EXPECT_TRUE(node_->Link(link).ok()) << "it lives";
+  v1::EndSessionRequest end;
+  end.set_token(session.token());
+  ASSERT_TRUE((*other)->EndSession(end).ok());
+  ASSERT_TRUE(node_->Collect({}).ok());
+  EXPECT_EQ(GetReason(node_->Link(link).status()), Reason::kSessionLost);
+}
+
 }  // namespace
 }  // namespace tilekv

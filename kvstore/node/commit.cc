@@ -169,6 +169,7 @@ absl::StatusOr<v1::CommitResponse> Committer::Run(const CommitPlan& plan,
     compares.push_back(std::move(compare));
   }
   TILEKV_RETURN_IF_ERROR(LinkNew(plan, plan.base ? &base : nullptr, context));
+  TILEKV_CRASH_POINT("commit.linked");
   for (int tries = 0; tries < kMaxTransactionTries; ++tries) {
     TILEKV_RETURN_IF_ERROR(context.Check());
     TILEKV_ASSIGN_OR_RETURN(std::optional<v1::CommitResponse> response, TryOnce(plan, compares));

@@ -106,6 +106,17 @@ TEST_F(ValueWriterTest, ACollectorRoundBeforeTheTransactionTakesNothingOfThePut)
   EXPECT_EQ(node_->Fsck(fsck)->problem_count(), 0u);
 }
 
+TEST_F(ValueWriterTest, APutThatOutlivesItsSessionWritesNothing) {
+  Once("value.before_transaction", [this] {
+    clock_.Advance(kSessionLease_s * kSecondMicros);
+    EXPECT_EQ(node_->Collect({})->deleted_objects(), 1u);
+  });
+  EXPECT_EQ(GetReason(PutValue(HeaderOf("k"), std::string(100'000, 'v')).status()),
+            Reason::kSessionLost);
+  EXPECT_EQ(ValueOf("k"), "-");
+  EXPECT_TRUE(PutValue(HeaderOf("k"), std::string(100'000, 'v'))->applied());
+}
+
 TEST_F(ValueWriterTest, APutThatEndsEarlyLeavesNothing) {
   v1::PutValueHeader header = HeaderOf("k");
   header.set_length(10'000);
