@@ -234,12 +234,11 @@ TEST_F(ClientRetry, ADeadlineEndsTheTries) {
 TEST(ChunkedValues, OfTwoLevelsReadBackInRanges) {
   auto store = OpenMemoryStore(kLeastMaxObjectBytes);
   ASSERT_TRUE(store.ok());
-  std::string content((MaxValueChunks(1, kLeastMaxObjectBytes) + 2) * kLeastMaxObjectBytes + 5,
-                      '\0');
+  std::string content((MaxChunks(1, kLeastMaxObjectBytes) + 2) * kLeastMaxObjectBytes + 5, '\0');
   for (size_t i = 0; i < content.size(); i += 1000) content[i] = static_cast<char>(i >> 10);
   auto put = (*store)->Put("k", content, {.chunked = true});
   ASSERT_TRUE(put.ok()) << put.status();
-  uint64_t border = MaxValueChunks(1, kLeastMaxObjectBytes) * kLeastMaxObjectBytes;
+  uint64_t border = MaxChunks(1, kLeastMaxObjectBytes) * kLeastMaxObjectBytes;
   auto range = (*store)->Get("k", ByteRange{border - 1000, 2000});
   ASSERT_TRUE(range.ok() && range->has_value()) << range.status();
   EXPECT_TRUE((*range)->content == content.substr(border - 1000, 2000));

@@ -124,15 +124,15 @@ absl::Status ValueGet::FindPieces(const ObjectRef& ref, uint64_t content_bytes, 
   }
   std::string content;
   TILEKV_RETURN_IF_ERROR(ReadTree(ref, content, context));
-  TILEKV_ASSIGN_OR_RETURN(Tree tree, DecodeTree(ref.level, AsBytes(content)));
-  TILEKV_ASSIGN_OR_RETURN(ValueChunks value, DecodeValueChunks(tree));
+  TILEKV_ASSIGN_OR_RETURN(ChunkedBlob value,
+                          DecodeChunkedBlob(ref.level, AsBytes(content), Reason::kDataLoss));
   if (value.content_bytes != content_bytes) {
     return MakeError(Reason::kDataLoss,
                      fmt::format("chunked blob {} has {} bytes, not {}", ref.id.Hex(),
                                  value.content_bytes, content_bytes));
   }
   uint64_t start = 0;  // of the chunk, in this tree's content
-  for (const ValueChunk& chunk : value.chunks) {
+  for (const BlobChunk& chunk : value.chunks) {
     uint64_t end = start + chunk.content_bytes;
     uint64_t from = std::max(start, offset), to = std::min(end, offset + length);
     if (from < to) {

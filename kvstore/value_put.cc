@@ -1,6 +1,5 @@
 #include "kvstore/value_put.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -67,60 +66,6 @@ absl::StatusOr<uint64_t> ReadFull(ByteSource& source, MutableBytes out) {
 PutResult ToResult(const v1::PutValueOutcome& outcome) {
   return {outcome.applied(), outcome.version(), outcome.length()};
 }
-
-// Puts chunks and the trees over them as they come.
-class ChunkWriter {
- public:
-  ChunkWriter(UploadSession& session, uint64_t max_object_bytes, const CallContext& context)
-      : session_(session), max_object_bytes_(max_object_bytes), context_(context) {}
-
-  absl::Status Add(Bytes piece) {
-    if (blobs_.size() == MaxValueChunks(1, max_object_bytes_)) TILEKV_RETURN_IF_ERROR(CloseTree());
-    ObjectRef ref = RefOf(0, piece);
-    TILEKV_RETURN_IF_ERROR(PutIfMissing(ref, piece));
-    blobs_.push_back({ref, piece.size()});
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<ValueChunk> Finish() {
-    if (trees_.empty() || !blobs_.empty()) TILEKV_RETURN_IF_ERROR(CloseTree());
-    return trees_.size() == 1 ? trees_[0] : PutTree(2, trees_);
-  }
-
- private:
-  absl::Status PutIfMissing(const ObjectRef& ref, Bytes content) {
-    TILEKV_ASSIGN_OR_RETURN(std::vector<bool> present, session_.Link({&ref, 1}, context_));
-    return present[0] ? absl::OkStatus() : session_.Put(ref, content, {}, context_).status();
-  }
-
-  absl::StatusOr<ValueChunk> PutTree(uint8_t level, const std::vector<ValueChunk>& chunks) {
-    std::string content = EncodeTree(EncodeValueChunks(level, chunks));
-    ValueChunk tree{RefOf(level, AsBytes(content)), 0};
-    for (const ValueChunk& chunk : chunks) tree.content_bytes += chunk.content_bytes;
-    TILEKV_RETURN_IF_ERROR(PutIfMissing(tree.ref, AsBytes(content)));
-    return tree;
-  }
-
-  absl::Status CloseTree() {
-    if (trees_.size() == MaxValueChunks(2, max_object_bytes_)) {
-      return MakeError(
-          Reason::kObjectTooLarge,
-          fmt::format("the value has more chunks than two levels of trees hold in a "
-                      "store that takes objects up to {} bytes ({})",
-                      FormatCount(max_object_bytes_), FormatSizeShort(max_object_bytes_)));
-    }
-    TILEKV_ASSIGN_OR_RETURN(ValueChunk tree, PutTree(1, blobs_));
-    trees_.push_back(tree);
-    blobs_.clear();
-    return absl::OkStatus();
-  }
-
-  UploadSession& session_;
-  const uint64_t max_object_bytes_;
-  const CallContext& context_;
-  std::vector<ValueChunk> blobs_;  // of the tree of level 1 that is being filled
-  std::vector<ValueChunk> trees_;
-};
 
 }  // namespace
 
@@ -200,15 +145,24 @@ absl::StatusOr<PutResult> ValuePut::Put(std::string_view key, ByteSource& source
 absl::StatusOr<PutResult> ValuePut::PutChunked(std::string_view key, ByteSource& source,
                                                UploadSession& session, uint64_t max_object_bytes,
                                                const PutOptions& options) {
-  ChunkWriter writer(session, max_object_bytes, options.context);
-  Buffer buffer = pool_.Get(ValueChunkBytes(max_object_bytes));
+  auto put_if_missing = [&](const ObjectRef& ref, Bytes content) -> absl::Status {
+    TILEKV_ASSIGN_OR_RETURN(std::vector<bool> present, session.Link({&ref, 1}, options.context));
+    return present[0] ? absl::OkStatus() : session.Put(ref, content, {}, options.context).status();
+  };
+  ChunkedBlobBuilder builder(max_object_bytes, [&](const ObjectRef& ref, std::string content) {
+    return put_if_missing(ref, AsBytes(content));
+  });
+  Buffer buffer = pool_.Get(ChunkBytes(max_object_bytes));
   uint64_t total = 0;
   while (true) {
     TILEKV_RETURN_IF_ERROR(options.context.Check());
     TILEKV_ASSIGN_OR_RETURN(uint64_t read, ReadFull(source, buffer.span()));
     if (read == 0) break;
     total += read;
-    TILEKV_RETURN_IF_ERROR(writer.Add(Bytes(buffer.span()).first(read)));
+    Bytes piece = Bytes(buffer.span()).first(read);
+    ObjectRef ref = RefOf(0, piece);
+    TILEKV_RETURN_IF_ERROR(put_if_missing(ref, piece));
+    TILEKV_RETURN_IF_ERROR(builder.Add(ref));
     if (read < buffer.size()) break;
   }
   if (source.length() && *source.length() != total) {
@@ -216,7 +170,7 @@ absl::StatusOr<PutResult> ValuePut::PutChunked(std::string_view key, ByteSource&
                      fmt::format("key '{}': {} bytes came of the declared {}", Printable(key),
                                  FormatCount(total), FormatCount(*source.length())));
   }
-  TILEKV_ASSIGN_OR_RETURN(ValueChunk root, writer.Finish());
+  TILEKV_ASSIGN_OR_RETURN(BlobChunk root, builder.Finish());
   v1::PutValueHeader header;
   header.set_key(std::string(key));
   header.set_request_id(retry_.random->Bytes(kRequestIdBytes));

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/chunked_blob.h"
 
 namespace tilekv {
 namespace {
@@ -34,14 +35,14 @@ absl::Status ReadNode(KvStore& store, const ObjectRef& ref, uint64_t length, Buf
     return ReadBlob(store, ref, pool, context, sink);
   }
   TILEKV_ASSIGN_OR_RETURN(std::string content, store.ReadObject(ref, context));
-  TILEKV_ASSIGN_OR_RETURN(ChunkedBlobNode node, DecodeChunkedBlob(ref.level, AsBytes(content)));
-  if (node.length_bytes != length) {
+  TILEKV_ASSIGN_OR_RETURN(ChunkedBlob blob,
+                          DecodeChunkedBlob(ref.level, AsBytes(content), Reason::kDataLoss));
+  if (blob.content_bytes != length) {
     return MakeError(Reason::kDataLoss, fmt::format("chunked blob {} has {} bytes, not {}",
-                                                    ref.id.Short(), node.length_bytes, length));
+                                                    ref.id.Short(), blob.content_bytes, length));
   }
-  for (size_t i = 0; i < node.children.size(); ++i) {
-    TILEKV_RETURN_IF_ERROR(
-        ReadNode(store, node.children[i], node.child_lengths[i], pool, context, sink));
+  for (const BlobChunk& chunk : blob.chunks) {
+    TILEKV_RETURN_IF_ERROR(ReadNode(store, chunk.ref, chunk.content_bytes, pool, context, sink));
   }
   return absl::OkStatus();
 }

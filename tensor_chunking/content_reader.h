@@ -7,7 +7,7 @@
 
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/kv_store.h"
-#include "tensor_chunking/chunked_blob.h"
+#include "tensor_chunking/stored_content.h"
 
 namespace tilekv {
 

@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/object/object_id.h"
-#include "tensor_chunking/chunked_blob.h"
 #include "tensor_chunking/dtype.h"
 #include "tensor_chunking/shape.h"
+#include "tensor_chunking/stored_content.h"
 #include "tensor_chunking/tile_grid.h"
 
 namespace tilekv {

@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "kvstore/base/bytes.h"
 #include "kvstore/object/object_id.h"
-#include "tensor_chunking/chunked_blob.h"
 #include "tensor_chunking/manifest.h"
+#include "tensor_chunking/stored_content.h"
 
 namespace tilekv {
 

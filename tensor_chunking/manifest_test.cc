@@ -327,47 +327,7 @@ TEST(Manifest, SaysWhenANameOutgrowsAPage) {
   EXPECT_THAT(ErrorText(objects.status()), HasSubstr("the manifest entry of tensor 'nnn"));
 }
 
-TEST(ChunkedBlob, UsesTwoLevelsOnlyWhereOneDoesNotHold) {
-  const uint64_t limit = kLeastMaxObjectBytes;
-  const uint64_t fan_out = (limit - kTreeHeaderBytes - 8) / kTreeChildBytes;
-  for (uint64_t count : {uint64_t{0}, uint64_t{1}, fan_out, fan_out + 1, 3 * fan_out + 5}) {
-    std::vector<ObjectRef> pieces;
-    for (uint64_t i = 0; i < count; ++i) pieces.push_back(FakeRef(i, 100 + i));
-    auto trees = EncodeChunkedBlob(pieces, limit);
-    ASSERT_TRUE(trees.ok());
-    EXPECT_EQ(trees->size(), count <= fan_out ? 1 : 1 + CeilDiv(count, fan_out));
-    uint64_t length = 0;
-    for (const ObjectRef& piece : pieces) length += piece.length;
-    const EncodedObject& top = trees->back();
-    EXPECT_LE(top.content.size(), limit);
-    ChunkedBlobNode node = *DecodeChunkedBlob(top.ref.level, AsBytes(top.content));
-    EXPECT_EQ(node.length_bytes, length);
-    std::vector<ObjectRef> back = node.children;
-    if (top.ref.level == 2) {
-      back.clear();
-      for (size_t i = 0; i < node.children.size(); ++i) {
-        EXPECT_EQ((*trees)[i].ref, node.children[i]);
-        ChunkedBlobNode leaf = *DecodeChunkedBlob(1, AsBytes((*trees)[i].content));
-        EXPECT_EQ(leaf.length_bytes, node.child_lengths[i]);
-        back.insert(back.end(), leaf.children.begin(), leaf.children.end());
-      }
-    }
-    EXPECT_EQ(back, pieces);
-  }
-  std::vector<ObjectRef> endless(fan_out * ((limit - kTreeHeaderBytes - 8) / 56) + 1,
-                                 FakeRef(1, 1));
-  EXPECT_EQ(GetReason(EncodeChunkedBlob(endless, limit).status()), Reason::kObjectTooLarge);
-}
-
-TEST(ChunkedBlob, RefusesLengthsThatDoNotAddUp) {
-  std::vector<ObjectRef> pieces = {FakeRef(1, 10), FakeRef(2, 20)};
-  std::string content = EncodeChunkedBlob(pieces, kLimit)->back().content;
-  EXPECT_TRUE(DecodeChunkedBlob(1, AsBytes(content)).ok());
-  content[content.size() - 8] = 31;
-  EXPECT_EQ(GetReason(DecodeChunkedBlob(1, AsBytes(content)).status()), Reason::kDataLoss);
-}
-
-TEST(ChunkedBlob, StoresWhatIsInMemory) {
+TEST(StoredContent, HoldsWhatIsInMemory) {
   std::string text(200'000, 'x');
   std::vector<EncodedObject> objects;
   StoredContent small = *EncodeInMemory(text, kLimit, objects);

@@ -16,6 +16,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/chunked_blob.h"
 #include "tensor_chunking/manifest_codec.h"
 #include "tensor_chunking/model_reader.h"
 #include "tensor_chunking/parallel.h"
@@ -196,15 +197,18 @@ class WritePass {
       return absl::OkStatus();
     }
     uint64_t chunk = ChunkBytes(max_object_bytes_);
-    std::vector<ObjectRef> pieces;
+    ChunkedBlobBuilder builder(max_object_bytes_, [&](const ObjectRef& ref, std::string content) {
+      EncodedObject tree{ref, std::move(content)};
+      return session_.PutEncoded({&tree, 1});
+    });
     for (uint64_t at = 0; at < file.length; at += chunk) {
       Buffer content = pool_.Get(std::min(chunk, file.length - at));
       TILEKV_RETURN_IF_ERROR(file.read(at, content.span()));
-      TILEKV_ASSIGN_OR_RETURN(pieces.emplace_back(), session_.PutBlob(content.span()));
+      TILEKV_ASSIGN_OR_RETURN(ObjectRef piece, session_.PutBlob(content.span()));
+      TILEKV_RETURN_IF_ERROR(builder.Add(piece));
     }
-    TILEKV_ASSIGN_OR_RETURN(auto trees, EncodeChunkedBlob(pieces, max_object_bytes_));
-    TILEKV_RETURN_IF_ERROR(session_.PutEncoded(trees));
-    entry.content.ref = trees.back().ref;
+    TILEKV_ASSIGN_OR_RETURN(BlobChunk whole, builder.Finish());
+    entry.content.ref = whole.ref;
     return absl::OkStatus();
   }
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/bytes.h"
-#include "tensor_chunking/chunked_blob.h"
+#include "tensor_chunking/stored_content.h"
 
 namespace tilekv {
 

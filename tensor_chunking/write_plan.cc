@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
-#include "tensor_chunking/chunked_blob.h"
+#include "kvstore/object/chunked_blob.h"
 #include "tensor_chunking/manifest.h"
 #include "tensor_chunking/slab.h"
 

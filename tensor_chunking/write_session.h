@@ -8,7 +8,7 @@
 
 #include "kvstore/base/mutex.h"
 #include "kvstore/kv_store.h"
-#include "tensor_chunking/chunked_blob.h"
+#include "tensor_chunking/stored_content.h"
 
 namespace tilekv {
 

@@ -182,7 +182,7 @@ absl::Status ValueWriter::CheckChunkedRoot(const CallContext& context) {
   uint64_t length = root.length;
   if (root.level > 0) {
     TILEKV_ASSIGN_OR_RETURN(Tree tree, ReadTree(node_, root));
-    TILEKV_ASSIGN_OR_RETURN(ValueChunks value, DecodeValueChunks(tree));
+    TILEKV_ASSIGN_OR_RETURN(ChunkedBlob value, DecodeChunkedBlob(tree, Reason::kInvalidArgument));
     length = value.content_bytes;
   }
   if (length != header_.root_length()) {
