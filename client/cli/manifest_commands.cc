@@ -18,6 +18,7 @@
 namespace tilekv {
 namespace {
 
+constexpr size_t kNodeDigits = 8;
 constexpr size_t kIdDigits = 12;    // for people
 constexpr size_t kOthersShown = 3;  // versions that share a tile; -o wide shows all
 constexpr int kMapLines = 24;
@@ -51,10 +52,10 @@ std::string ModelHead(const ModelReader& reader, const Style& style) {
                   HexEncode(AsBytes(record.root().id())).substr(0, kIdDigits), style.Cyan(tags));
   out += fmt::format("created {}{}{}\n", FormatTime(record.created_micros()),
                      record.message().empty() ? "" : ": ", Printable(record.message()));
-  out += fmt::format("{} tensors, {} in {}{} tiles and packs; {} side files, {}\n",
-                     FormatCount(manifest.tensors.size()), FormatSize(manifest.logical_bytes()),
-                     totals.all_read ? "" : "more than ", FormatCount(totals.objects.size()),
-                     manifest.side_files.size(), FormatSize(side_bytes));
+  out += fmt::format("{}, {} in {}{}; {}, {}\n", Counted(manifest.tensors.size(), "tensor"),
+                     FormatSize(manifest.logical_bytes()), totals.all_read ? "" : "more than ",
+                     Counted(totals.objects.size(), "tile object"),
+                     Counted(manifest.side_files.size(), "side file"), FormatSize(side_bytes));
   return out;
 }
 
@@ -131,7 +132,7 @@ std::string CopiesText(const TilePlace& place) {
   std::string out;
   for (const v1::ObjectCopy& copy : place.copies) {
     if (!out.empty()) out += ", ";
-    out += copy.node().substr(0, kIdDigits);
+    out += copy.node().substr(0, kNodeDigits);
     if (copy.state() != "good") out += " (" + copy.state() + ")";
   }
   return out.empty() ? "nowhere" : out;
@@ -171,8 +172,8 @@ absl::Status PrintTiles(Output& out, const TensorEntry& tensor,
                             {"ID"},
                             {"SIZE", true},
                             {"STORED", true},
-                            {"ENCODING"},
-                            {"STATE"},
+                            {"CODEC"},
+                            {"STATE", false, true},
                             {"COPIES"},
                             {"ALSO IN"},
                             {"OFFSET", true, true}});

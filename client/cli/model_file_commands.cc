@@ -1,7 +1,6 @@
 // tilekv model import, export, load, diff, verify: content goes in, comes out, or is compared.
+#include <pwd.h>
 #include <unistd.h>
-
-#include <cstdlib>
 
 #include "client/cli/arguments.h"
 #include "client/cli/command_table.h"
@@ -24,7 +23,8 @@ namespace {
 
 // "user@host", for the version's record.
 std::string Author() {
-  const char* user = std::getenv("USER");
+  const passwd* account = getpwuid(geteuid());
+  const char* user = account == nullptr ? nullptr : account->pw_name;
   char host[256] = {};
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   return fmt::format("{}@{}", user == nullptr ? "unknown" : user, host);
@@ -112,10 +112,9 @@ absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelSourc
                      json}));
   }
   TILEKV_RETURN_IF_ERROR(printer.Finish("no tensors"));
-  context.Remark(
-      fmt::format("would import {} tensors ({}) in {} tiles and packs, and {} side files",
-                  FormatCount(plan.size()), FormatSize(source.tensor_bytes()), FormatCount(tiles),
-                  source.side_files().size()));
+  context.Remark(fmt::format("would import {} ({}) in {}, and {}", Counted(plan.size(), "tensor"),
+                             FormatSize(source.tensor_bytes()), Counted(tiles, "tile"),
+                             Counted(source.side_files().size(), "side file")));
   return kExitDone;
 }
 
@@ -132,12 +131,11 @@ absl::Status PrintImported(Context& context, const ModelSource& source, const Wr
   json["left_out"] = LeftOutJson(source);
   std::string tags = TagsText(report.version);
   return context.Done(
-      fmt::format("{}  {}\n{} tensors in {} tiles and packs, {}\nnew: {} objects ({}); there "
-                  "already: {} objects ({})",
-                  VersionText(report.version), tags, FormatCount(report.tensors),
-                  FormatCount(report.tiles), Rate(report.logical_bytes, seconds),
-                  FormatCount(report.new_objects), FormatSize(report.new_bytes),
-                  FormatCount(report.shared_objects), FormatSize(report.shared_bytes)),
+      fmt::format("{}  {}\n{} in {}, {}\nnew: {} ({}); there already: {} ({})",
+                  VersionText(report.version), tags, Counted(report.tensors, "tensor"),
+                  Counted(report.tiles, "tile"), Rate(report.logical_bytes, seconds),
+                  Counted(report.new_objects, "object"), FormatSize(report.new_bytes),
+                  Counted(report.shared_objects, "object"), FormatSize(report.shared_bytes)),
       json);
 }
 
@@ -188,8 +186,8 @@ absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
   json["bytes"] = report.bytes;
   json["identical_to_source"] = report.identical_to_source;
   std::string text = fmt::format(
-      "{} to {}: {} tensors, {} files, {}{}", VersionText(reader->version()),
-      Printable(arguments.Word(1)), FormatCount(report.tensors), report.files.size(),
+      "{} to {}: {}, {}, {}{}", VersionText(reader->version()), Printable(arguments.Word(1)),
+      Counted(report.tensors, "tensor"), Counted(report.files.size(), "file"),
       Rate(report.bytes, progress->seconds()),
       report.identical_to_source ? "\nthe same files as were imported, byte for byte" : "");
   TILEKV_RETURN_IF_ERROR(context.Done(text, json));
@@ -280,10 +278,9 @@ absl::Status PrintDiff(Output& out, const ModelReader& older, const ModelReader&
   TILEKV_RETURN_IF_ERROR(files("-", diff.side_files_removed));
   TILEKV_RETURN_IF_ERROR(files("~", diff.side_files_changed));
   if (diff.metadata_differs) TILEKV_RETURN_IF_ERROR(out.Line("~ metadata"));
-  return out.Line(diff.same()
-                      ? fmt::format("{} and {} are the same", VersionText(older.version()),
-                                    VersionText(newer.version()))
-                      : fmt::format("{} tensors are the same", FormatCount(diff.same_tensors)));
+  return out.Line(diff.same() ? fmt::format("{} and {} are the same", VersionText(older.version()),
+                                            VersionText(newer.version()))
+                              : fmt::format("{} the same", Counted(diff.same_tensors, "tensor")));
 }
 
 absl::StatusOr<int> ModelDiffer(Context& context, const Arguments& arguments) {

@@ -78,10 +78,10 @@ std::string Plan(const VersionList& versions, bool now) {
   std::string plan = "This removes\n";
   for (const v1::VersionInfo& version : versions) {
     const v1::VersionRecord& record = version.record();
-    plan += fmt::format("  {}  {}, {} tensors, of {}{}{}\n", VersionText(version),
-                        FormatSize(record.logical_bytes()), FormatCount(record.tensor_count()),
-                        FormatTime(record.created_micros()), record.message().empty() ? "" : "  ",
-                        Printable(record.message()));
+    plan += fmt::format(
+        "  {}  {}, {}, of {}{}{}\n", VersionText(version), FormatSize(record.logical_bytes()),
+        Counted(record.tensor_count(), "tensor"), FormatTime(record.created_micros()),
+        record.message().empty() ? "" : "  ", Printable(record.message()));
   }
   plan += now ? "at once. It cannot be brought back."
               : fmt::format("For {} days 'tilekv model undelete MODEL@N' brings it back.",

@@ -1,15 +1,19 @@
 #include "client/cli/output.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <system_error>
 
 #include "fmt/format.h"
+#include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/base/utf8.h"
 
 namespace tilekv {
 namespace {
+
+constexpr size_t kLeastCutWidth = 16;  // of a column that makes room for the others
 
 std::string Dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
@@ -71,18 +75,30 @@ absl::Status ListPrinter::Finish(std::string_view empty_text) {
   return PrintHeld();
 }
 
+void ListPrinter::ChooseWidths() {
+  size_t total = 0;
+  size_t widest = 0;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    size_t width = DisplayWidth(columns_[i].title);
+    for (const Row& row : held_) width = std::max(width, DisplayWidth(row.cells[i]));
+    widths_.push_back(width);
+    if (columns_[i].wide_only && !output_.wide()) continue;
+    total += width + 2;
+    if (width > widths_[widest] && !columns_[i].right) widest = i;
+  }
+  const Terminal& terminal = output_.terminal();
+  auto room = static_cast<size_t>(terminal.width) + 2;
+  if (!terminal.stdout_tty || output_.wide() || total <= room) return;
+  cut_ = widest;
+  size_t excess = total - room;
+  widths_[widest] = std::max(kLeastCutWidth, widths_[widest] - std::min(widths_[widest], excess));
+}
+
 absl::Status ListPrinter::PrintHeld() {
   if (widths_.empty()) {
+    ChooseWidths();
     std::vector<std::string> titles;
-    for (const Column& column : columns_) {
-      titles.push_back(column.title);
-      widths_.push_back(DisplayWidth(column.title));
-    }
-    for (const Row& row : held_) {
-      for (size_t i = 0; i < columns_.size(); ++i) {
-        widths_[i] = std::max(widths_[i], DisplayWidth(row.cells[i]));
-      }
-    }
+    for (const Column& column : columns_) titles.push_back(column.title);
     TILEKV_RETURN_IF_ERROR(output_.Line(TableLine(titles, true)));
   }
   for (const Row& row : held_) TILEKV_RETURN_IF_ERROR(output_.Line(TableLine(row.cells, false)));
@@ -92,12 +108,15 @@ absl::Status ListPrinter::PrintHeld() {
 
 std::string ListPrinter::TableLine(const std::vector<std::string>& cells, bool title) const {
   std::string line;
+  bool first = true;
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (columns_[i].wide_only && !output_.wide()) continue;
-    if (!line.empty()) line += "  ";
-    size_t width = DisplayWidth(cells[i]);
+    if (!first) line += "  ";
+    first = false;
+    std::string cell = cut_ == i ? Shorten(cells[i], widths_[i], true) : cells[i];
+    size_t width = DisplayWidth(cell);
     std::string padding(widths_[i] > width ? widths_[i] - width : 0, ' ');
-    line += columns_[i].right ? padding + cells[i] : cells[i] + padding;
+    line += columns_[i].right ? padding + cell : cell + padding;
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
   return title ? output_.style().Bold(line) : line;
@@ -105,6 +124,10 @@ std::string ListPrinter::TableLine(const std::vector<std::string>& cells, bool t
 
 std::string JsonText(std::string_view bytes) {
   return IsValidUtf8(bytes) ? std::string(bytes) : Printable(bytes);
+}
+
+std::string Counted(uint64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", FormatCount(count), thing, count == 1 ? "" : "s");
 }
 
 std::string FormatTime(int64_t micros, bool json) {

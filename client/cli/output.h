@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,8 +70,9 @@ struct Row {
   Json json;
 };
 
-// A list, printed while it grows: as a table whose widths come from its first kRowsHeld rows, as a
-// JSON array, or as JSON lines. Memory is bounded whatever the list's length.
+// A list, printed while it grows: as a table whose widths come from its first kRowsHeld rows (on a
+// terminal that is too narrow the widest text is cut in its middle), as a JSON array, or as JSON
+// lines. Memory is bounded whatever the list's length.
 class ListPrinter {
  public:
   static constexpr size_t kRowsHeld = 1'000;
@@ -82,17 +84,21 @@ class ListPrinter {
 
  private:
   absl::Status PrintHeld();
+  void ChooseWidths();
   std::string TableLine(const std::vector<std::string>& cells, bool title) const;
 
   Output& output_;
   std::vector<Column> columns_;
   std::vector<size_t> widths_;  // empty until the title is printed
+  std::optional<size_t> cut_;   // the column whose texts are cut to its width
   std::vector<Row> held_;
   bool any_ = false;
 };
 
 // Text for JSON, where only UTF-8 may stand: as it is, or escaped as people see it.
 std::string JsonText(std::string_view bytes);
+// "1 tensor", "1,024 tensors".
+std::string Counted(uint64_t count, std::string_view thing);
 // "2026-01-31 12:00:03Z"; "" for 0. JSON gets the same with a T.
 std::string FormatTime(int64_t micros, bool json = false);
 

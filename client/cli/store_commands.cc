@@ -99,17 +99,17 @@ Json CollectJson(const v1::CollectResponse& round, bool dry_run) {
 }
 
 std::string CollectText(const v1::CollectResponse& round, bool dry_run) {
-  std::string text = fmt::format(
-      "{} {} objects ({}); {} objects ({}) are in use", dry_run ? "would delete" : "deleted",
-      FormatCount(round.deleted_objects()), FormatSize(round.deleted_bytes()),
-      FormatCount(round.live_objects()), FormatSize(round.live_bytes()));
+  std::string text =
+      fmt::format("{} {} ({}); in use: {} ({})", dry_run ? "would delete" : "deleted",
+                  Counted(round.deleted_objects(), "object"), FormatSize(round.deleted_bytes()),
+                  Counted(round.live_objects(), "object"), FormatSize(round.live_bytes()));
   if (round.purged_versions() > 0) {
-    text += fmt::format("\n{} deleted versions, whose grace is over, {} forgotten",
-                        round.purged_versions(), dry_run ? "would be" : "are");
+    text += fmt::format("\nforgotten, as its grace is over: {}",
+                        Counted(round.purged_versions(), "deleted version"));
   }
   if (round.kept_by_sessions() > 0) {
-    text += fmt::format("\n{} objects are kept for uploads under way:",
-                        FormatCount(round.kept_by_sessions()));
+    text += fmt::format("\nkept for uploads under way: {}",
+                        Counted(round.kept_by_sessions(), "object"));
     for (const std::string& session : round.sessions()) text += "\n  " + Printable(session);
   }
   return text;
@@ -174,14 +174,13 @@ absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
   TILEKV_RETURN_IF_ERROR(printer.Finish());
   uint64_t hidden = report.problem_count() - static_cast<uint64_t>(report.problems_size());
   if (hidden > 0) TILEKV_RETURN_IF_ERROR(out.Line(fmt::format("... and {} more", hidden)));
-  std::string checked = fmt::format("{} objects ({}), {} versions and {} values checked{}",
-                                    FormatCount(report.objects()), FormatSize(report.bytes()),
-                                    FormatCount(report.versions()), FormatCount(report.values()),
-                                    request.verify_content() ? ", every byte read" : "");
+  std::string checked = fmt::format(
+      "{} ({}), {} and {} checked{}", Counted(report.objects(), "object"),
+      FormatSize(report.bytes()), Counted(report.versions(), "version"),
+      Counted(report.values(), "value"), request.verify_content() ? ", every byte read" : "");
   TILEKV_RETURN_IF_ERROR(out.Line(
-      sound
-          ? checked + ": " + out.style().Green("sound")
-          : checked + ": " + out.style().Red(fmt::format("{} problems", report.problem_count()))));
+      sound ? checked + ": " + out.style().Green("sound")
+            : checked + ": " + out.style().Red(Counted(report.problem_count(), "problem"))));
   return sound ? kExitDone : kExitDiffers;
 }
 
