@@ -31,7 +31,7 @@ class BatchPutReactor final
   void OnReadDone(bool ok) override {
     if (std::exchange(asked_, true)) {
       MutexLock lock(mutex_);
-      heard_ = true;
+      (ok ? heard_ : gone_) = true;
       changed_.SignalAll();
     } else if (ok) {
       service_.exchanges.Post([this] { Run(); });

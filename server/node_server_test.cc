@@ -9,6 +9,8 @@
 #include <functional>
 #include <thread>
 
+#include "client/blocking_stream.h"
+#include "client/remote_channels.h"
 #include "client/remote_node.h"
 #include "kvstore/base/status.h"
 #include "kvstore/wire/object_messages.h"
@@ -355,6 +357,28 @@ TEST_F(NodeServerTest, AMessageOfMoreThanAChunkIsRefusedByName) {
   absl::Status status = Decoded(writer->Finish());
   EXPECT_EQ(GetReason(status), Reason::kInvalidArgument);
   EXPECT_THAT(ErrorText(status), HasSubstr("at most 1048576"));
+}
+
+// One message there, one back, of a service whose stub we do not have.
+std::string Ask(const std::string& address, const char* method, const std::string& request) {
+  RemoteChannels channels(address, {});
+  BlockingStream stream(channels, method, {});
+  grpc::Slice slice(request);
+  std::string reply;
+  EXPECT_TRUE(stream.Write(grpc::ByteBuffer(&slice, 1), true));
+  EXPECT_TRUE(stream.Read(reply)) << stream.Finish(method);
+  return reply;
+}
+
+TEST_F(NodeServerTest, HealthAndReflectionAnswer) {
+  EXPECT_EQ(Ask(node_->address(), "/grpc.health.v1.Health/Check", ""), "\x08\x01") << "SERVING";
+  const char* info = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  EXPECT_THAT(Ask(node_->address(), info, "\x3a\x01*"), HasSubstr("tilekv.v1.Node"));
+  std::string service = "tilekv.v1.Node";
+  std::string described = Ask(node_->address(), info,
+                              "\x22" + std::string(1, static_cast<char>(service.size())) + service);
+  EXPECT_THAT(described, HasSubstr("ReadObjects"));  // framed by hand, and described all the same
+  EXPECT_THAT(described, HasSubstr("BatchPut"));
 }
 
 TEST(NodeServer, APortThatIsTakenIsAnErrorThatNamesIt) {
