@@ -57,6 +57,10 @@ class ZstdCodec : public BlockCodec {
       decoder_.reset(ZSTD_createDCtx());
       TILEKV_CHECK(decoder_ != nullptr);
     }
+    // One frame and nothing behind it: bytes that decoding passes over are not content.
+    if (ZSTD_findFrameCompressedSize(stored.data(), stored.size()) != stored.size()) {
+      return DamagedBlock(fmt::format("its {} bytes are not one zstd frame", stored.size()));
+    }
     // In one call with the whole destination: no window is allocated, whatever the frame asks for,
     // and nothing is written past `out`.
     size_t decoded =

@@ -55,8 +55,8 @@ class BlockCodec {
   // entry says how long it became; where nothing is gained the block itself is copied and the raw
   // bit set. Never fails.
   virtual uint32_t Encode(Bytes block, MutableBytes out) = 0;
-  // Decodes exactly out.size() bytes. A stored block that is damaged, or whose content has another
-  // length, is DATA_LOSS; it never writes past `out`.
+  // Decodes exactly out.size() bytes. A stored block that is damaged, that is more than one frame,
+  // or whose content has another length, is DATA_LOSS; it never writes past `out`.
   virtual absl::Status Decode(Bytes stored, uint32_t table_entry, MutableBytes out) = 0;
 };
 // INVALID_ARGUMENT for an encoding that this build does not know, and for kNone.

@@ -49,8 +49,9 @@ class EngineCore {
   // Raises touched_rev of a trusted row. False: there is none, nothing has changed.
   absl::StatusOr<bool> RaiseTrusted(Domain domain, const ObjectId& id, Revision touched_rev);
   // Makes `row` the object's, its content durable by now, unless a trusted row came first (whose
-  // touched_rev is then raised). `content` is what the index keeps of a small object.
-  // True: the new row stands; the file of the old one is gone.
+  // touched_rev is then raised). `content` is what the index keeps of a small object. Once the new
+  // row stands the file of the old one goes. After an error it is not known which row the next
+  // opening finds: both files stay.
   struct Commit {
     bool used = false;      // the new row stands
     bool was_good = false;  // a good row was there before

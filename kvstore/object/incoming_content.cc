@@ -7,6 +7,7 @@
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/object_errors.h"
+#include "kvstore/object/object_read.h"
 #include "kvstore/object/tree.h"
 
 namespace tilekv {
@@ -82,6 +83,8 @@ absl::Status IncomingContent::AppendBlock(Bytes stored, uint32_t entry) {
   if (start >= *declared_length_) return MoreThanDeclared(*declared_length_);
   if (!block_) block_ = pool_->Get(kBlockBytes);
   MutableBytes content{block_.data(), std::min(kBlockBytes, *declared_length_ - start)};
+  // What a reader will refuse is never stored.
+  TILEKV_RETURN_IF_ERROR(CheckBlockEntry(block_table_.size(), content.size(), entry));
   TILEKV_RETURN_IF_ERROR(codec_->Decode(stored, entry, content));
   TILEKV_RETURN_IF_ERROR(AppendContent(content));
   stored_length_ += stored.size();

@@ -12,6 +12,7 @@
 #include "kvstore/base/clock.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
+#include "kvstore/base/test_rocksdb_env.h"
 #include "kvstore/object/engine_test_util.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/object/object_store_conformance.h"
@@ -55,6 +56,7 @@ class LocalEngineTest : public testing::Test {
 
   TestDirectory directory_;
   TestFileSystem fs_;
+  TestRocksDbEnv env_;  // used where a test says so
   ManualClock clock_;
   Mutex mutex_;
   std::string notices_ ABSL_GUARDED_BY(mutex_);
@@ -255,6 +257,33 @@ TEST_F(LocalEngineTest, EndsWritingAtTheFirstFailedSync) {
     EXPECT_EQ(*GetContent(*engine_, ref.id), before);
     EXPECT_FALSE(engine_->Stat(kDefaultDomain, IdOf(0, AsBytes(content)))->has_value());
     engine_.reset();
+  }
+}
+
+TEST_F(LocalEngineTest, KeepsOldAndNewFileWhereTheSyncOfARowFailed) {
+  options_.rocksdb_env = &env_;
+  Open();
+  std::string fresh = TestContent(100'000, 1);
+  std::string healed = TestContent(100'000, 2);
+  ObjectId id = Put(healed)->ref.id;
+  int seed = 3;
+  for (const std::string& content : {fresh, healed}) {
+    if (content == healed) {
+      FlipBitInFile(PayloadOf(id), kPayloadHeaderBytes);
+      ASSERT_FALSE(*engine_->Verify(kDefaultDomain, id));
+    }
+    // So that the next put takes no range of numbers first.
+    ASSERT_TRUE(Put(TestContent(100'000, seed++)).ok());
+    size_t files = CountPayloadFiles(directory_.path());
+    env_.fail_log_sync = true;
+    EXPECT_EQ(GetReason(Put(content).status()), Reason::kStoreFailed);
+    EXPECT_EQ(CountPayloadFiles(directory_.path()), files + 1);
+    env_.fail_log_sync = false;
+    // The row was in the log all the same.
+    Open();
+    auto got = GetContent(*engine_, IdOf(0, AsBytes(content)));
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(*got, content);
   }
 }
 

@@ -101,9 +101,12 @@ class LocalWriter : public ObjectWriter {
       TILEKV_RETURN_IF_ERROR(FinishFile(ref));
       row.file_number = *number_;
     }
-    TILEKV_ASSIGN_OR_RETURN(EngineCore::Commit commit, core_->CommitRow(spec_.domain, row, small));
-    if (commit.used) number_.reset();
-    return PutOutcome{.ref = ref, .stored = !commit.was_good};
+    absl::StatusOr<EngineCore::Commit> commit = core_->CommitRow(spec_.domain, row, small);
+    // After an error the row may be in RocksDB's log all the same, and then names the file: it
+    // stays. Without a row it is garbage for RemoveUnnamed.
+    if (!commit.ok() || commit->used) number_.reset();
+    TILEKV_RETURN_IF_ERROR(commit.status());
+    return PutOutcome{.ref = ref, .stored = !commit->was_good};
   }
 
  private:

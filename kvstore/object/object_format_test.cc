@@ -228,6 +228,20 @@ TEST(Encoding, RefusesABlockThatLiesAboutItsSizeAndWritesNothingPastItsPlace) {
   EXPECT_TRUE(codec->Decode(AsBytes(coded.stored), coded.table[0], right).ok());
 }
 
+TEST(Encoding, RefusesBytesBehindTheFrameOfABlock) {
+  std::string content(kBlockBytes, 'a');
+  CodedContent coded = *EncodeContent(kZstd, AsBytes(content));
+  auto codec = *NewBlockCodec(kZstd);
+  std::vector<uint8_t> out(kBlockBytes);
+  // Both of them zstd decodes without a word: a skippable frame, and a frame of nothing.
+  for (const std::string& extra : {std::string("\x50\x2a\x4d\x18\x04\x00\x00\x00junk", 12),
+                                   std::string("\x28\xb5\x2f\xfd\x20\x00\x01\x00\x00", 9)}) {
+    std::string stored = coded.stored + extra;
+    absl::Status status = codec->Decode(AsBytes(stored), static_cast<uint32_t>(stored.size()), out);
+    EXPECT_EQ(GetReason(status), Reason::kDataLoss) << extra.size();
+  }
+}
+
 TEST(Encoding, KnowsItsNames) {
   EXPECT_EQ(*ParseEncoding("zstd"), kZstd);
   EXPECT_EQ(EncodingName(*ParseEncoding("none")), "none");

@@ -17,6 +17,10 @@ constexpr uint64_t kReadStepBytes = 512 * kKiB;
 
 std::string_view ToText(absl::string_view text) { return {text.data(), text.size()}; }
 
+absl::Status BadTable(std::string text) {
+  return MakeError(Reason::kInvalidArgument, "block table: " + text);
+}
+
 absl::Status CheckWithin(const ObjectRef& ref, uint64_t offset, uint64_t length) {
   if (offset <= ref.length && length <= ref.length - offset) return absl::OkStatus();
   return MakeError(Reason::kInvalidArgument,
@@ -148,25 +152,28 @@ absl::Status VerifyLeaves(const ObjectRef& ref, std::span<const LeafHash> leaves
   return absl::OkStatus();
 }
 
+absl::Status CheckBlockEntry(uint64_t block, uint64_t block_length, uint32_t entry) {
+  uint32_t stored = entry & ~kRawBlockBit;
+  bool raw = (entry & kRawBlockBit) != 0;
+  if (stored > 0 && stored <= kBlockBytes && (!raw || stored == block_length)) {
+    return absl::OkStatus();
+  }
+  return BadTable(fmt::format("block {} cannot have {} bytes", block, stored));
+}
+
 absl::Status CheckBlockTable(uint64_t length, uint64_t stored_length,
                              std::span<const uint32_t> block_table) {
-  auto bad = [](std::string text) {
-    return MakeError(Reason::kInvalidArgument, "block table: " + text);
-  };
   if (block_table.size() != BlockCount(length)) {
-    return bad(fmt::format("{} entries for {} blocks", block_table.size(), BlockCount(length)));
+    return BadTable(
+        fmt::format("{} entries for {} blocks", block_table.size(), BlockCount(length)));
   }
   uint64_t total = 0;
   for (size_t i = 0; i < block_table.size(); ++i) {
-    uint32_t stored = block_table[i] & ~kRawBlockBit;
-    bool raw = (block_table[i] & kRawBlockBit) != 0;
-    if (stored == 0 || stored > kBlockBytes || (raw && stored != BlockLength(length, i))) {
-      return bad(fmt::format("block {} cannot have {} bytes", i, stored));
-    }
-    total += stored;
+    TILEKV_RETURN_IF_ERROR(CheckBlockEntry(i, BlockLength(length, i), block_table[i]));
+    total += block_table[i] & ~kRawBlockBit;
   }
   if (total != stored_length) {
-    return bad(fmt::format("its blocks have {} bytes, not {}", total, stored_length));
+    return BadTable(fmt::format("its blocks have {} bytes, not {}", total, stored_length));
   }
   return absl::OkStatus();
 }

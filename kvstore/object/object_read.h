@@ -20,6 +20,8 @@ absl::Status VerifyLeafTable(const ObjectRef& ref, std::span<const LeafHash> lea
 absl::Status VerifyLeaves(const ObjectRef& ref, std::span<const LeafHash> leaves,
                           uint64_t first_leaf, Bytes content);
 
+// INVALID_ARGUMENT for a table entry that no block of this many bytes of content can have.
+absl::Status CheckBlockEntry(uint64_t block, uint64_t block_length, uint32_t entry);
 // INVALID_ARGUMENT for a block table that does not fit content and stored length.
 absl::Status CheckBlockTable(uint64_t length, uint64_t stored_length,
                              std::span<const uint32_t> block_table);

@@ -94,6 +94,26 @@ TEST_P(ObjectStoreConformance, TakesTheLimitExactlyAndNotOneByteMore) {
   EXPECT_FALSE(writer->Finish().ok());
 }
 
+TEST_P(ObjectStoreConformance, RefusesABlockThatIsLongerThanAnyBlock) {
+  SeededRandom random(5);
+  // One block that is larger than its content, in two ways; the others are as they should be.
+  std::string content = random.Bytes(kBlockBytes) + std::string(kBlockBytes, 'a');
+  CodedContent coded = *EncodeContent(kZstd, AsBytes(content));
+  std::string frame = coded.stored.substr(kBlockBytes);
+  std::string skipped =
+      std::string("\x50\x2a\x4d\x18\x00\x00\x04\x00", 8) + content.substr(kBlockBytes);
+  ObjectRef ref = RefOf(0, AsBytes(content));
+  for (bool first : {true, false}) {
+    std::string bad = first ? skipped + frame : frame + skipped;
+    auto writer = *store().NewWriter({.expected = ref, .encoding = kZstd});
+    std::vector<uint32_t> table = {coded.table[0], static_cast<uint32_t>(bad.size())};
+    absl::Status status = writer->Append(AsBytes(coded.stored.substr(0, kBlockBytes) + bad), table);
+    EXPECT_EQ(GetReason(status), Reason::kInvalidArgument) << status;
+    EXPECT_FALSE(writer->Finish().ok());
+    EXPECT_FALSE(store().Stat(kDefaultDomain, ref.id)->has_value());
+  }
+}
+
 TEST_P(ObjectStoreConformance, SaysHowLargeAnObjectIsAndHowLargeItMayBe) {
   absl::Status status = store().NewWriter({.length = 324'000'000}).status();
   EXPECT_EQ(ErrorText(status),
