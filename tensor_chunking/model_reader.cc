@@ -149,6 +149,13 @@ absl::Status ModelReader::ReadSlice(std::string_view tensor, const ResolvedSlice
   return tiles_.Run(*entry, plan, out.data(), stats, options_.context);
 }
 
+absl::Status ModelReader::ReadShard(std::string_view tensor, uint64_t rank, uint64_t world,
+                                    int64_t axis, MutableBytes out, ReadStats* stats) {
+  TILEKV_ASSIGN_OR_RETURN(auto entry, Find(tensor));
+  TILEKV_ASSIGN_OR_RETURN(ResolvedSlice slice, ShardSlice(entry->shape, rank, world, axis));
+  return ReadSlice(tensor, slice, out, stats);
+}
+
 absl::Status ModelReader::ReadRows(std::string_view tensor, std::span<const int64_t> rows,
                                    MutableBytes out, ReadStats* stats) {
   TILEKV_ASSIGN_OR_RETURN(auto entry, Find(tensor));

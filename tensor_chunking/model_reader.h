@@ -88,6 +88,10 @@ class ModelReader {
   absl::Status ReadTensor(std::string_view tensor, MutableBytes out, ReadStats* stats = nullptr);
   absl::Status ReadSlice(std::string_view tensor, const ResolvedSlice& slice, MutableBytes out,
                          ReadStats* stats = nullptr);
+  // The share of one of `world` parties along `axis` (negative: from the end), as ShardSlice has
+  // it: out.size() is that of ShardSlice(shape, rank, world, axis).
+  absl::Status ReadShard(std::string_view tensor, uint64_t rank, uint64_t world, int64_t axis,
+                         MutableBytes out, ReadStats* stats = nullptr);
   // Rows (indices of the first dimension, negative from the end) in the order given, duplicates
   // allowed.
   absl::Status ReadRows(std::string_view tensor, std::span<const int64_t> rows, MutableBytes out,

@@ -162,6 +162,32 @@ TEST_P(ModelTest, RowsComeInTheOrderAskedForWithRepeats) {
   }
 }
 
+TEST_P(ModelTest, ShardsOfBothAxesAreReadWithoutTheRest) {
+  std::vector<Tensor> tensors = SmallModel();
+  Write(tensors);
+  auto reader = Open();
+  const Tensor& tensor = tensors[1];
+  uint64_t columns = tensor.shape[1];
+  for (uint64_t world : {2, 4, 8}) {
+    std::vector<uint8_t> joined;
+    ReadStats by_rows, by_columns;
+    for (uint64_t rank = 0; rank < world; ++rank) {
+      std::vector<uint8_t> shard(tensor.content.size() / world);
+      ASSERT_TRUE(reader->ReadShard(tensor.name, rank, world, 0, shard, &by_rows).ok());
+      joined.insert(joined.end(), shard.begin(), shard.end());
+      ASSERT_TRUE(reader->ReadShard(tensor.name, rank, world, -1, shard, &by_columns).ok());
+      const uint8_t* first = tensor.content.data() + rank * (columns / world) * 2;
+      EXPECT_EQ(std::memcmp(shard.data(), first, columns / world * 2), 0);
+    }
+    EXPECT_EQ(joined, tensor.content);
+    if (GetParam() < 8 * kMiB) continue;  // edges of small tiles lie inside shards
+    EXPECT_LE(by_rows.received_bytes, tensor.content.size() * 11 / 10);
+    EXPECT_LE(by_columns.received_bytes, tensor.content.size() * 11 / 10);
+  }
+  std::vector<uint8_t> none;
+  EXPECT_EQ(GetReason(reader->ReadShard(tensor.name, 2, 2, 0, none)), Reason::kInvalidArgument);
+}
+
 TEST_P(ModelTest, StreamsGiveEveryByteOnceInOrder) {
   std::vector<Tensor> tensors = SmallModel();
   Write(tensors);
