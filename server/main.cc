@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "kvstore/base/allocator.h"
+#include "kvstore/base/open_file_limit.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "server/log.h"
@@ -126,6 +127,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tilekv::TuneAllocator();
+  tilekv::RaiseOpenFileLimit();
   tilekv::SetUpLog();
   tilekv::SetGrpcLog([](bool error, const std::string& text) {
     tilekv::LogEvent(error ? tilekv::LogLevel::kError : tilekv::LogLevel::kInfo, "grpc",

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <thread>
 
@@ -8,6 +9,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/executor.h"
 #include "kvstore/base/file_system.h"
+#include "kvstore/base/open_file_limit.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/base/utf8.h"
@@ -128,6 +130,24 @@ TEST(ThreadPool, RunsAllThatWasPostedBeforeItEnds) {
     for (int i = 0; i < 100; ++i) pool.Post([&] { ++done; });
   }
   EXPECT_EQ(done, 100);
+}
+
+TEST(PosixFileSystem, SaysThatNothingWasDoneWhereNoDescriptorIsLeft) {
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  struct rlimit none = before;
+  none.rlim_cur = 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  FileSystem& fs = *FileSystem::Posix();
+  absl::Status synced = fs.SyncDirectory("/");
+  absl::Status opened = fs.Open("/etc/passwd", FileSystem::OpenMode::kRead).status();
+  RaiseOpenFileLimit();
+  struct rlimit raised {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &raised), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(GetReason(synced), Reason::kOverloaded) << synced;
+  EXPECT_EQ(GetReason(opened), Reason::kOverloaded) << opened;
+  EXPECT_EQ(raised.rlim_cur, before.rlim_max);
 }
 
 TEST(PosixFileSystem, LocksNameTheirOwner) {

@@ -8,19 +8,15 @@
 #include "kvstore/base/status.h"
 
 namespace tilekv {
-namespace {
-
 // Classes of four steps to each doubling: at most a quarter is lost, and buffers of nearly equal
 // tiles are shared.
-uint64_t CapacityFor(uint64_t bytes) {
+uint64_t BufferPool::CapacityFor(uint64_t bytes) {
   uint64_t units = CeilDiv(bytes == 0 ? 1 : bytes, kDirectIoAlignBytes);
   if (units <= 4) return units * kDirectIoAlignBytes;
   uint64_t step = std::bit_floor(units - 1) / 4;
   if (step == 0) step = 1;
   return RoundUp(units, step) * kDirectIoAlignBytes;
 }
-
-}  // namespace
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;

@@ -49,6 +49,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   ~BufferPool();
   // At least one aligned unit even for 0 bytes. Aborts when the machine has no memory, as new does.
   Buffer Get(uint64_t bytes);
+  // What a buffer of so many bytes takes.
+  static uint64_t CapacityFor(uint64_t bytes);
   uint64_t idle_bytes();
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -13,11 +14,18 @@ namespace tilekv {
 // Set once, seen by every copy of the context that carries it. Thread-safe.
 class CancelToken {
  public:
+  CancelToken() = default;
+  // Also cancelled when `parent` (may be null) is: for a part of a call that can end by itself.
+  explicit CancelToken(std::shared_ptr<CancelToken> parent) : parent_(std::move(parent)) {}
   void Cancel() { cancelled_.store(true, std::memory_order_release); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  bool cancelled() const {
+    return cancelled_.load(std::memory_order_acquire) ||
+           (parent_ != nullptr && parent_->cancelled());
+  }
 
  private:
   std::atomic<bool> cancelled_{false};
+  const std::shared_ptr<CancelToken> parent_;
 };
 
 struct CallContext {

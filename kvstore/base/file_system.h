@@ -1,6 +1,7 @@
 // The disk behind a seam. Everything that the store writes goes through it, so that a test can fail
 // a call, drop what was not synced, or tear a write. Calls block and are thread-safe; errors carry
-// path, operation and errno's text.
+// path, operation and errno's text. OVERLOADED: the process or the machine has no descriptors or no
+// memory left; nothing was done, and trying again is fine.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ class File {
   // Data and what is needed to read it back are durable when this returns (fdatasync).
   virtual absl::Status Sync() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
-  // Gives the file `size` bytes with real blocks, without writing them. UNIMPLEMENTED where the file
-  // system cannot do that at once.
+  // Gives the file `size` bytes with real blocks, without writing them. UNIMPLEMENTED where the
+  // file system cannot do that at once.
   virtual absl::Status Allocate(uint64_t size);
   virtual absl::StatusOr<uint64_t> Size() = 0;
   // False where direct I/O was asked for and the file system refused it: writes are then buffered.
@@ -77,7 +78,8 @@ class FileSystem {
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status CreateDirectory(const std::string& path) = 0;  // fine when it exists
   virtual absl::Status RemoveDirectory(const std::string& path) = 0;  // must be empty
-  // Entries of the directory are durable when this returns.
+  // Entries of the directory are durable when this returns. After an error other than OVERLOADED it
+  // is not known which of them are, and a later success does not tell.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& path) = 0;  // names, sorted

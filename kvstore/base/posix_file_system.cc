@@ -39,6 +39,14 @@ absl::Status ErrnoError(std::string_view operation, const std::string& path, int
   }
 }
 
+// Of a call that begins something: without descriptors or memory it has done nothing.
+absl::Status OpenError(std::string_view operation, const std::string& path, int error) {
+  absl::Status status = ErrnoError(operation, path, error);
+  if (error != EMFILE && error != ENFILE && error != ENOMEM) return status;
+  absl::string_view text = status.message();
+  return MakeError(Reason::kOverloaded, std::string(text.data(), text.size()));
+}
+
 class PosixFile : public File {
  public:
   PosixFile(int fd, std::string path, bool direct)
@@ -130,7 +138,7 @@ class PosixFileSystem : public FileSystem {
       direct = false;
       fd = open(path.c_str(), flags & ~O_EXCL, 0644);
     }
-    if (fd < 0) return ErrnoError("open", path, errno);
+    if (fd < 0) return OpenError("open", path, errno);
     return std::make_unique<PosixFile>(fd, path, direct);
   }
 
@@ -155,7 +163,7 @@ class PosixFileSystem : public FileSystem {
   }
   absl::Status SyncDirectory(const std::string& path) override {
     int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return ErrnoError("open directory", path, errno);
+    if (fd < 0) return OpenError("open directory", path, errno);
     absl::Status status =
         fsync(fd) == 0 ? absl::OkStatus() : ErrnoError("sync directory", path, errno);
     close(fd);
@@ -164,7 +172,7 @@ class PosixFileSystem : public FileSystem {
 
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
     DIR* dir = opendir(path.c_str());
-    if (dir == nullptr) return ErrnoError("list", path, errno);
+    if (dir == nullptr) return OpenError("list", path, errno);
     std::vector<std::string> names;
     while (dirent* entry = readdir(dir)) {
       std::string_view name = entry->d_name;
@@ -205,7 +213,7 @@ class PosixFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                                  const std::string& owner) override {
     int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) return ErrnoError("open", path, errno);
+    if (fd < 0) return OpenError("open", path, errno);
     auto lock = std::make_unique<PosixLock>(fd);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return ErrnoError("lock", path, errno);

@@ -1,5 +1,5 @@
 // How a directory becomes an open engine. Order: superblock, lock, superblock again (another
-// process may have made it), index, then one synced batch that notes the opening.
+// process may have made it), index, then one synced batch that ends the counts of a clean end.
 #include <unistd.h>
 
 #include "fmt/format.h"
@@ -22,23 +22,35 @@ std::string LockOwner(const std::string& server_address) {
   return owner;
 }
 
-absl::Status MakeDirectory(FileSystem& fs, const std::string& path) {
-  TILEKV_ASSIGN_OR_RETURN(bool exists, fs.Exists(path));
-  if (exists) return absl::OkStatus();
+// The store's directory, its entry durable also where it was there: whoever made it may have ended
+// before the sync.
+absl::Status MakeStoreDirectory(FileSystem& fs, const std::string& path) {
+  TILEKV_ASSIGN_OR_RETURN(bool existed, fs.Exists(path));
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(path));
-  return fs.SyncDirectory(ParentOf(path));
+  absl::Status synced = fs.SyncDirectory(ParentOf(path));
+  // A parent that may not be read is not where this user has made a directory.
+  if (existed && GetReason(synced) == Reason::kPermissionDenied) return absl::OkStatus();
+  return synced;
 }
 
-// Whether the index may be made: never where payload files show that there was one.
+// Whether the index may be made: never where payload files or a catalog show that there was one.
 absl::StatusOr<bool> MayCreateIndex(FileSystem& fs, const std::string& directory) {
   TILEKV_ASSIGN_OR_RETURN(bool has_index, fs.Exists(directory + "/index/CURRENT"));
   if (has_index) return false;
+  auto lost = [&](std::string_view what) {
+    return MakeError(Reason::kDataLoss,
+                     fmt::format("'{}' holds {} but no index; restore the directory 'index' from a "
+                                 "backup",
+                                 Printable(directory), what));
+  };
+  // Made after the index.
+  TILEKV_ASSIGN_OR_RETURN(bool has_catalog, fs.Exists(directory + "/catalog/CURRENT"));
+  if (has_catalog) return lost("a catalog");
   TILEKV_ASSIGN_OR_RETURN(bool has_payload, fs.Exists(directory + "/payload"));
   if (!has_payload) return true;
   TILEKV_ASSIGN_OR_RETURN(auto folders, fs.List(directory + "/payload"));
-  if (folders.empty()) return true;
-  return MakeError(Reason::kDataLoss,
-                   fmt::format("'{}' holds payload files but no index", Printable(directory)));
+  if (!folders.empty()) return lost("payload files");
+  return true;
 }
 
 LocalEngineOptions WithPlainDirectory(LocalEngineOptions options) {
@@ -61,7 +73,7 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOp
       return MakeError(Reason::kNotFound,
                        fmt::format("there is no store in '{}'", Printable(options.directory)));
     }
-    TILEKV_RETURN_IF_ERROR(MakeDirectory(fs, options.directory));
+    TILEKV_RETURN_IF_ERROR(MakeStoreDirectory(fs, options.directory));
   }
   TILEKV_ASSIGN_OR_RETURN(core->lock_,
                           fs.Lock(options.directory + "/LOCK", LockOwner(options.server_address)));
@@ -82,14 +94,16 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOp
 absl::Status EngineCore::OpenParts(bool create_index) {
   FileSystem& fs = *options_.file_system;
   const std::string& directory = options_.directory;
-  TILEKV_RETURN_IF_ERROR(MakeDirectory(fs, directory + "/index"));
-  TILEKV_RETURN_IF_ERROR(MakeDirectory(fs, directory + "/payload"));
+  TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(directory + "/index"));
+  TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(directory + "/payload"));
+  // Also where they were there.
+  TILEKV_RETURN_IF_ERROR(fs.SyncDirectory(directory));
   TILEKV_ASSIGN_OR_RETURN(index_, ObjectIndex::OpenWriter(directory + "/index", create_index,
                                                           options_.rocksdb_env, health_.get()));
   ObjectIndex::Batch opening(*index_);
   TILEKV_RETURN_IF_ERROR(CountUsage(opening));
-  TILEKV_ASSIGN_OR_RETURN(
-      auto payloads, PayloadDirectory::Open(&fs, directory, index_.get(), health_.get(), opening));
+  TILEKV_ASSIGN_OR_RETURN(auto payloads,
+                          PayloadDirectory::Open(&fs, directory, index_.get(), health_.get()));
   TILEKV_RETURN_IF_ERROR(index_->WriteSynced(opening));
   payloads_ = std::move(payloads);
   TILEKV_ASSIGN_OR_RETURN(disk_, DiskReserve::Open(&fs, directory, health_.get()));

@@ -1,5 +1,7 @@
 #include "kvstore/object/group_sync.h"
 
+#include "kvstore/base/status.h"
+
 namespace tilekv {
 
 absl::Status GroupSync::SyncDirectory(const std::string& path) {
@@ -17,9 +19,13 @@ absl::Status GroupSync::SyncDirectory(const std::string& path) {
     absl::Status status = fs_->SyncDirectory(path);
     mutex_.Lock();
     round.running = false;
+    ended_.SignalAll();
+    if (GetReason(status) == Reason::kOverloaded) {
+      mutex_.Unlock();
+      return status;
+    }
     round.covered = covers;
     if (!status.ok()) round.failure = status;
-    ended_.SignalAll();
   }
   absl::Status result = round.failure;
   mutex_.Unlock();

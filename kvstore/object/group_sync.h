@@ -17,7 +17,8 @@ class GroupSync {
   explicit GroupSync(FileSystem* fs) : fs_(fs) {}
 
   // When this returns OK, a sync of the directory that began after the call has ended well. A
-  // failure goes to everyone whom that sync served.
+  // failure goes to everyone whom that sync served, and to every later call. OVERLOADED, where none
+  // could begin, goes to one caller; those who wait try for themselves.
   absl::Status SyncDirectory(const std::string& path);
 
  private:

@@ -65,5 +65,17 @@ TEST(GroupSync, GivesAFailureToEveryLaterCallToo) {
   EXPECT_TRUE(group.SyncDirectory("/").ok());
 }
 
+TEST(GroupSync, ForgetsASyncThatCouldNotBegin) {
+  TestFileSystem fs;
+  bool refuse = true;
+  fs.hook = [&](const std::string&, const std::string&) {
+    return refuse ? MakeError(Reason::kOverloaded, "too many open files") : absl::OkStatus();
+  };
+  GroupSync group(&fs);
+  EXPECT_EQ(GetReason(group.SyncDirectory("/tmp")), Reason::kOverloaded);
+  refuse = false;
+  EXPECT_TRUE(group.SyncDirectory("/tmp").ok());
+}
+
 }  // namespace
 }  // namespace tilekv

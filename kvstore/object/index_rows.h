@@ -13,7 +13,6 @@ namespace tilekv {
 
 inline constexpr char kRowKeyTag = 'o';
 inline constexpr std::string_view kNumbersKey = "mnumbers";
-inline constexpr std::string_view kOpenedKey = "mopened";
 inline constexpr std::string_view kUsageKey = "musage";
 
 // "o" domain id. Rows of a domain are in order of id.

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "fmt/format.h"
@@ -221,6 +222,52 @@ TEST_F(LocalEngineTest, DoesNotTakeALostIndexForAnEmptyStore) {
   EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
 }
 
+TEST_F(LocalEngineTest, TakesACatalogForASignThatTheIndexIsLost) {
+  Open();
+  engine_.reset();
+  std::filesystem::remove_all(directory_ / "index");
+  std::filesystem::create_directory(directory_ / "catalog");
+  std::ofstream(directory_ / "catalog/CURRENT") << "MANIFEST-000001";
+  absl::Status status = LocalEngine::Open(options_).status();
+  EXPECT_EQ(GetReason(status), Reason::kDataLoss);
+  EXPECT_THAT(ErrorText(status), HasSubstr("catalog"));
+}
+
+TEST_F(LocalEngineTest, MakesTheEntriesOfItsDirectoriesDurableAlsoWhereTheyWereThere) {
+  std::filesystem::create_directory(directory_.path());
+  std::multiset<std::string> synced;
+  fs_.hook = [&](const std::string& call, const std::string& path) {
+    if (call == "sync_directory") synced.insert(path);
+    return absl::OkStatus();
+  };
+  Open();
+  std::string parent = std::filesystem::path(directory_.path()).parent_path();
+  EXPECT_EQ(synced.count(parent), 1u);
+  synced.clear();
+  Open();
+  EXPECT_EQ(synced.count(directory_.path()), 1u);
+  engine_.reset();
+  fs_.hook = nullptr;
+}
+
+TEST_F(LocalEngineTest, LetsTheLockDecideBetweenTwoWhoMakeAStoreAtOnce) {
+  LocalEngineOptions other = options_;
+  other.file_system = FileSystem::Posix();
+  std::unique_ptr<LocalEngine> first;
+  fs_.hook = [&](const std::string& call, const std::string& path) {
+    if (call != "open" || path != directory_ / "SUPERBLOCK" || first != nullptr) {
+      return absl::OkStatus();
+    }
+    // Right after this one found no store.
+    first = *LocalEngine::Open(other);
+    return MakeError(Reason::kNotFound, "not yet");
+  };
+  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kStoreLocked);
+  fs_.hook = nullptr;
+  first.reset();
+  Open();
+}
+
 TEST_F(LocalEngineTest, GoesOnWithAStoreWhoseMakingWasInterrupted) {
   std::filesystem::create_directory(directory_.path());
   std::ofstream(directory_ / "LOCK") << "process 1";
@@ -258,6 +305,25 @@ TEST_F(LocalEngineTest, EndsWritingAtTheFirstFailedSync) {
     EXPECT_FALSE(engine_->Stat(kDefaultDomain, IdOf(0, AsBytes(content)))->has_value());
     engine_.reset();
   }
+}
+
+TEST_F(LocalEngineTest, GoesOnAfterADirectorySyncThatCouldNotBegin) {
+  Open();
+  std::atomic<int> refused{0};
+  fs_.hook = [&](const std::string& call, const std::string& path) {
+    bool here = call == "sync_directory" && path.find("/payload") != std::string::npos &&
+                refused.fetch_add(1) < 2;
+    return here ? MakeError(Reason::kOverloaded, "too many open files") : absl::OkStatus();
+  };
+  std::string content = TestContent(100'000, 1);
+  // Of the folder's entry, then of the file's.
+  EXPECT_EQ(GetReason(Put(content).status()), Reason::kOverloaded);
+  EXPECT_EQ(GetReason(Put(content).status()), Reason::kOverloaded);
+  auto put = Put(content);
+  EXPECT_TRUE(put.ok()) << put.status();
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
+  engine_.reset();
+  fs_.hook = nullptr;
 }
 
 TEST_F(LocalEngineTest, KeepsOldAndNewFileWhereTheSyncOfARowFailed) {
@@ -351,7 +417,7 @@ TEST_F(LocalEngineTest, WritesBufferedWhereDirectIoIsRefusedAndSaysSoOnce) {
   EXPECT_EQ(notices.find("direct I/O", first + 1), std::string::npos);
 }
 
-TEST_F(LocalEngineTest, RemovesUnnamedFilesOnlyOfBeforeThePreviousOpening) {
+TEST_F(LocalEngineTest, RemovesUnnamedFilesOnlyOfBeforeThisOpening) {
   Open();
   ObjectId kept = Put(TestContent(100'000, 1))->ref.id;
   ObjectId lost = Put(TestContent(100'000, 2))->ref.id;
@@ -360,8 +426,6 @@ TEST_F(LocalEngineTest, RemovesUnnamedFilesOnlyOfBeforeThePreviousOpening) {
   std::filesystem::copy(leftover, leftover + "-");
   ASSERT_TRUE(*engine_->DeleteBelow(kDefaultDomain, lost, {2}));
   std::filesystem::rename(leftover + "-", leftover);
-  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
-  Open();
   EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
   ObjectId later = Put(TestContent(100'000, 3))->ref.id;
   Open();
@@ -386,10 +450,31 @@ TEST_F(LocalEngineTest, RemovesTheFileOfAReplacedCopyWhoseUnlinkWasCutOff) {
   fs_.hook = nullptr;
   ASSERT_TRUE(std::filesystem::exists(replaced));
   Open();
-  Open();
   EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 1u);
   EXPECT_FALSE(std::filesystem::exists(replaced));
   EXPECT_EQ(*GetContent(*engine_, id), content);
+}
+
+TEST_F(LocalEngineTest, GoesOnWhereAnUnnamedFileIsRemovedUnderItsHands) {
+  Open();
+  for (uint64_t seed : {1, 2}) {
+    ObjectId id = Put(TestContent(100'000, seed))->ref.id;
+    std::string leftover = PayloadOf(id);
+    std::filesystem::copy(leftover, leftover + "-");
+    ASSERT_TRUE(*engine_->DeleteBelow(kDefaultDomain, id, {2}));
+    std::filesystem::rename(leftover + "-", leftover);
+  }
+  Open();
+  std::atomic<int> unlinks{0};
+  fs_.hook = [&](const std::string& call, const std::string& path) {
+    if (call == "unlink" && ++unlinks == 1) std::filesystem::remove(path);
+    return absl::OkStatus();
+  };
+  auto removed = engine_->RemoveUnnamedFiles();
+  fs_.hook = nullptr;
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_EQ(*removed, 1u);
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 0u);
 }
 
 TEST_F(LocalEngineTest, LeavesThePutsInProgressAloneWhenItRemovesUnnamedFiles) {

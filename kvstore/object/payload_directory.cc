@@ -20,19 +20,20 @@ std::optional<uint64_t> ParseNumber(const std::string& name) {
   return number;
 }
 
-// Integers of a meta value; zeros where there is none.
-absl::Status ReadMeta(ObjectIndex& index, std::string_view key, std::span<uint64_t> out) {
-  TILEKV_ASSIGN_OR_RETURN(std::optional<std::string> value, index.GetMeta(key));
-  if (!value.has_value()) return absl::OkStatus();
+// `numbers`: the first that was never used.
+absl::StatusOr<uint64_t> ReadNumbers(ObjectIndex& index) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<std::string> value, index.GetMeta(kNumbersKey));
+  if (!value.has_value()) return 1;
   ByteReader in(AsBytes(*value));
-  for (uint64_t& number : out) number = in.Read<uint64_t>();
-  if (in.ok() && in.empty()) return absl::OkStatus();
-  return MakeError(Reason::kDataLoss, fmt::format("index: '{}' is damaged", Printable(key)));
+  uint64_t numbers = in.Read<uint64_t>();
+  if (in.ok() && in.empty()) return numbers;
+  return MakeError(Reason::kDataLoss,
+                   fmt::format("index: '{}' is damaged", Printable(kNumbersKey)));
 }
 
-std::string EncodeNumbers(std::initializer_list<uint64_t> numbers) {
+std::string EncodeNumber(uint64_t number) {
   std::string out;
-  for (uint64_t number : numbers) AppendLe<uint64_t>(out, number);
+  AppendLe<uint64_t>(out, number);
   return out;
 }
 
@@ -46,26 +47,17 @@ std::string PayloadPath(const std::string& directory, uint64_t number) {
 }
 
 absl::StatusOr<std::unique_ptr<PayloadDirectory>> PayloadDirectory::Open(
-    FileSystem* fs, const std::string& directory, ObjectIndex* index, StoreHealth* health,
-    ObjectIndex::Batch& opening) {
-  std::unique_ptr<PayloadDirectory> payloads(new PayloadDirectory(fs, directory, index, health));
-  uint64_t numbers = 0;
-  TILEKV_RETURN_IF_ERROR(ReadMeta(*index, kNumbersKey, {&numbers, 1}));
-  if (numbers == 0) numbers = 1;
-  uint64_t opened[2] = {0, 0};
-  TILEKV_RETURN_IF_ERROR(ReadMeta(*index, kOpenedKey, opened));
-  opening.PutMeta(kOpenedKey, EncodeNumbers({opened[1], numbers}));
-  payloads->removable_below_ = opened[1];
-  MutexLock lock(payloads->mutex_);
-  payloads->next_ = payloads->reserved_end_ = numbers;
-  return payloads;
+    FileSystem* fs, const std::string& directory, ObjectIndex* index, StoreHealth* health) {
+  TILEKV_ASSIGN_OR_RETURN(uint64_t numbers, ReadNumbers(*index));
+  return std::unique_ptr<PayloadDirectory>(
+      new PayloadDirectory(fs, directory, index, health, numbers));
 }
 
 absl::StatusOr<uint64_t> PayloadDirectory::TakeNumber() {
   MutexLock lock(mutex_);
   if (next_ == reserved_end_) {
     ObjectIndex::Batch batch(*index_);
-    batch.PutMeta(kNumbersKey, EncodeNumbers({reserved_end_ + kNumberRange}));
+    batch.PutMeta(kNumbersKey, EncodeNumber(reserved_end_ + kNumberRange));
     TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
     reserved_end_ += kNumberRange;
   }
@@ -78,16 +70,14 @@ absl::Status PayloadDirectory::MakeFolder(uint64_t folder) {
   TILEKV_RETURN_IF_ERROR(
       fs_->CreateDirectory(fmt::format("{}/{}", PayloadRoot(directory_), folder)));
   // Also where it was there: whoever made it may have ended before the sync.
-  absl::Status synced = fs_->SyncDirectory(PayloadRoot(directory_));
-  if (!synced.ok()) return health_->Fail(synced);
+  TILEKV_RETURN_IF_ERROR(health_->AfterDirectorySync(fs_->SyncDirectory(PayloadRoot(directory_))));
   folders_.insert(folder);
   return absl::OkStatus();
 }
 
 absl::Status PayloadDirectory::SyncEntryOf(uint64_t number) {
-  absl::Status synced = group_sync_.SyncDirectory(
-      fmt::format("{}/{}", PayloadRoot(directory_), number / kPayloadFilesPerDirectory));
-  return synced.ok() ? synced : health_->Fail(synced);
+  return health_->AfterDirectorySync(group_sync_.SyncDirectory(
+      fmt::format("{}/{}", PayloadRoot(directory_), number / kPayloadFilesPerDirectory)));
 }
 
 void PayloadDirectory::Remove(uint64_t number) {
@@ -101,7 +91,7 @@ absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamed() {
   TILEKV_ASSIGN_OR_RETURN(auto folders, fs_->List(PayloadRoot(directory_)));
   for (const std::string& folder : folders) {
     std::optional<uint64_t> number = ParseNumber(folder);
-    if (!number.has_value() || *number * kPayloadFilesPerDirectory >= removable_below_) continue;
+    if (!number.has_value() || *number * kPayloadFilesPerDirectory >= first_number_) continue;
     TILEKV_ASSIGN_OR_RETURN(uint64_t count, RemoveUnnamedIn(folder));
     removed += count;
   }
@@ -114,10 +104,13 @@ absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamedIn(const std::string& fo
   TILEKV_ASSIGN_OR_RETURN(auto names, fs_->List(path));
   for (const std::string& name : names) {
     std::optional<uint64_t> number = ParseNumber(name);
-    if (!number.has_value() || *number >= removable_below_) continue;
+    if (!number.has_value() || *number >= first_number_) continue;
     TILEKV_ASSIGN_OR_RETURN(bool named, index_->IsNamed(*number));
     if (named) continue;
-    TILEKV_RETURN_IF_ERROR(fs_->Unlink(path + "/" + name));
+    absl::Status unlinked = fs_->Unlink(path + "/" + name);
+    // Whoever took the file's name from its row has removed it meanwhile.
+    if (absl::IsNotFound(unlinked)) continue;
+    TILEKV_RETURN_IF_ERROR(unlinked);
     ++removed;
   }
   return removed;

@@ -21,30 +21,35 @@ std::string PayloadPath(const std::string& directory, uint64_t number);
 
 class PayloadDirectory {
  public:
-  // Notes in `opening`, which the caller writes, that a writer has opened the store. Everything
-  // outlives this object.
+  // Everything outlives this object.
   static absl::StatusOr<std::unique_ptr<PayloadDirectory>> Open(FileSystem* fs,
                                                                 const std::string& directory,
                                                                 ObjectIndex* index,
-                                                                StoreHealth* health,
-                                                                ObjectIndex::Batch& opening);
+                                                                StoreHealth* health);
 
   // A number that was never used; the folder of its file is there, durably.
   absl::StatusOr<uint64_t> TakeNumber();
   std::string PathOf(uint64_t number) const { return PayloadPath(directory_, number); }
-  // The file's directory entry is durable when this returns OK. A failure ends writing.
+  // The file's directory entry is durable when this returns OK. A failed sync ends writing.
   absl::Status SyncEntryOf(uint64_t number);
   // Removes a file that no row names. Failing leaves garbage for RemoveUnnamed.
   void Remove(uint64_t number);
-  // Removes files that no row names and that cannot belong to a put in progress, nor to a row that
-  // RocksDB's log may have lost: of numbers used before the previous opening, at which all rows
-  // left the log for good. Returns how many.
+  // Removes files that no row names and that cannot belong to a put in progress: of numbers below
+  // the first of this opening. A row that the index lacked then does not come back, as opening
+  // loses nothing of its log but a torn end that was never acknowledged. Returns how many.
   absl::StatusOr<uint64_t> RemoveUnnamed();
 
  private:
   PayloadDirectory(FileSystem* fs, const std::string& directory, ObjectIndex* index,
-                   StoreHealth* health)
-      : fs_(fs), directory_(directory), index_(index), health_(health), group_sync_(fs) {}
+                   StoreHealth* health, uint64_t numbers)
+      : fs_(fs),
+        directory_(directory),
+        index_(index),
+        health_(health),
+        first_number_(numbers),
+        group_sync_(fs),
+        next_(numbers),
+        reserved_end_(numbers) {}
   absl::Status MakeFolder(uint64_t folder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<uint64_t> RemoveUnnamedIn(const std::string& folder);
 
@@ -52,11 +57,11 @@ class PayloadDirectory {
   const std::string directory_;
   ObjectIndex* const index_;
   StoreHealth* const health_;
+  const uint64_t first_number_;  // of this process: below it no put is in progress
   GroupSync group_sync_;
-  uint64_t removable_below_ = 0;
   Mutex mutex_;
-  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
-  uint64_t reserved_end_ ABSL_GUARDED_BY(mutex_) = 1;   // `numbers` as synced
+  uint64_t next_ ABSL_GUARDED_BY(mutex_);
+  uint64_t reserved_end_ ABSL_GUARDED_BY(mutex_);       // `numbers` as synced
   std::set<uint64_t> folders_ ABSL_GUARDED_BY(mutex_);  // made or seen by this process
 };
 

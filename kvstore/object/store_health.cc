@@ -14,6 +14,11 @@ absl::Status StoreHealth::CheckWritable() {
   return error_;
 }
 
+absl::Status StoreHealth::AfterDirectorySync(const absl::Status& synced) {
+  if (synced.ok() || GetReason(synced) == Reason::kOverloaded) return synced;
+  return Fail(synced);
+}
+
 absl::Status StoreHealth::Fail(const absl::Status& cause) {
   absl::Status error;
   {

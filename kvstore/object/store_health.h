@@ -18,6 +18,9 @@ class StoreHealth {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // OK, or STORE_FAILED with the first cause.
   absl::Status CheckWritable();
+  // What a directory's sync gave: as it is where it was OK or could not begin (OVERLOADED); any
+  // other failure ends writing.
+  absl::Status AfterDirectorySync(const absl::Status& synced);
   // Ends writing. Returns the error that the caller's caller gets.
   absl::Status Fail(const absl::Status& cause);
   // Tells whoever listens.

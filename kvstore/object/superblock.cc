@@ -112,6 +112,9 @@ absl::Status CheckMayBecomeStore(FileSystem& fs, const std::string& directory) {
   TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> names, fs.List(directory));
   for (const std::string& name : names) {
     if (std::find(kBeginnings.begin(), kBeginnings.end(), name) == kBeginnings.end()) {
+      // Another process has made the store meanwhile: the lock decides.
+      TILEKV_ASSIGN_OR_RETURN(bool is_store, fs.Exists(PathOf(directory)));
+      if (is_store) return absl::OkStatus();
       return MakeError(Reason::kStoreMismatch,
                        fmt::format("'{}' is not a TileKV store and not empty (it holds '{}'); name "
                                    "an empty directory",

@@ -27,7 +27,8 @@ absl::StatusOr<Superblock> DecodeSuperblock(std::string_view text);
 // None where the directory is missing or holds no superblock.
 absl::StatusOr<std::optional<Superblock>> LoadSuperblock(FileSystem& fs,
                                                          const std::string& directory);
-// STORE_MISMATCH unless the directory is missing or holds nothing but what a store begins with.
+// STORE_MISMATCH unless the directory is missing, holds nothing but what a store begins with, or
+// has become a store meanwhile.
 absl::Status CheckMayBecomeStore(FileSystem& fs, const std::string& directory);
 // Writes one with a new uuid, durably.
 absl::StatusOr<Superblock> CreateSuperblock(FileSystem& fs, const std::string& directory,
