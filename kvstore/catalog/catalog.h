@@ -92,9 +92,12 @@ class Catalog {
   // Keys in [start, end), at most `limit` (> 0). `end` is always bounded.
   virtual absl::StatusOr<CatalogPage> List(const std::string& start, const std::string& end,
                                            size_t limit) = 0;
+  // OUTCOME_UNKNOWN: the write failed and may be there all the same.
   virtual absl::StatusOr<TxnResult> Txn(const CatalogTxn& txn) = 0;
   virtual absl::StatusOr<std::unique_ptr<CatalogSnapshot>> Snapshot() = 0;
   virtual absl::StatusOr<Revision> CurrentRevision() = 0;
+  // STORE_FAILED once a write has failed: no other is taken.
+  virtual absl::Status CheckWritable() { return absl::OkStatus(); }
 
   // A lease ends when its time passes without KeepAlive, or by Revoke; its keys are deleted then,
   // in one transaction. Of a local catalog, leases end with the process: opening as writer deletes

@@ -1,12 +1,11 @@
 #include "kvstore/catalog/catalog_db.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/status.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
@@ -77,9 +76,10 @@ rocksdb::Options DbOptions(const CatalogDbOptions& options) {
   // A secondary must keep open what the writer may delete.
   db.max_open_files = options.read_only ? -1 : 64;
   db.compression = rocksdb::kNoCompression;
-  db.info_log_level = rocksdb::WARN_LEVEL;
-  db.max_log_file_size = 1 * kMiB;
-  db.keep_log_file_num = 2;
+  db.info_log = std::make_shared<RocksDbNullLogger>();
+  db.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+  db.stats_dump_period_sec = 0;
+  db.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(8 * kMiB);
   table.cache_index_and_filter_blocks = true;
@@ -87,11 +87,15 @@ rocksdb::Options DbOptions(const CatalogDbOptions& options) {
   return db;
 }
 
-std::string NewSecondaryPath(Random& random) {
-  std::error_code error;
-  std::filesystem::path base = std::filesystem::temp_directory_path(error);
-  if (error) base = "/tmp";
-  return base / fmt::format("tilekv-reader-{}", HexEncode(AsBytes(random.Bytes(12))));
+// RocksDB makes the directory and does not sync its entry. Also where it was there: whoever made it
+// may have ended before the sync.
+absl::Status SyncEntryOf(rocksdb::Env& env, const std::string& directory) {
+  size_t slash = directory.rfind('/');
+  std::unique_ptr<rocksdb::Directory> parent;
+  rocksdb::Status status =
+      env.NewDirectory(slash == std::string::npos ? "." : directory.substr(0, slash + 1), &parent);
+  if (status.ok()) status = parent->Fsync();
+  return FromRocks(status, "syncing the entry of its directory");
 }
 
 }  // namespace
@@ -104,29 +108,25 @@ absl::StatusOr<std::unique_ptr<CatalogDb>> CatalogDb::Open(const CatalogDbOption
     return MakeError(Reason::kNotFound,
                      fmt::format("no catalog in '{}'", Printable(options.directory)));
   }
-  std::string secondary = options.read_only ? NewSecondaryPath(*options.random) : "";
-  auto opened = std::unique_ptr<CatalogDb>(new CatalogDb(options.read_only, std::move(secondary)));
+  auto opened = std::unique_ptr<CatalogDb>(new CatalogDb(options.read_only));
   rocksdb::DB* db = nullptr;
+  // The second path would hold the secondary's own log; ours goes nowhere, so it is never made.
   rocksdb::Status status = options.read_only
                                ? rocksdb::DB::OpenAsSecondary(db_options, options.directory,
-                                                              opened->secondary_path_, &db)
+                                                              options.directory + ".secondary", &db)
                                : rocksdb::DB::Open(db_options, options.directory, &db);
   opened->db_.reset(db);
   TILEKV_RETURN_IF_ERROR(
       FromRocks(status, fmt::format("opening '{}'", Printable(options.directory))));
+  if (!options.read_only) {
+    TILEKV_RETURN_IF_ERROR(SyncEntryOf(*db_options.env, options.directory));
+  }
   TILEKV_RETURN_IF_ERROR(opened->CheckFormat(!options.read_only));
   return opened;
 }
 
-CatalogDb::CatalogDb(bool read_only, std::string secondary_path)
-    : read_only_(read_only), secondary_path_(std::move(secondary_path)) {}
-
-CatalogDb::~CatalogDb() {
-  db_.reset();
-  if (secondary_path_.empty()) return;
-  std::error_code ignored;  // a log in the temporary directory: nothing depends on it
-  std::filesystem::remove_all(secondary_path_, ignored);
-}
+CatalogDb::CatalogDb(bool read_only) : read_only_(read_only) {}
+CatalogDb::~CatalogDb() = default;
 
 absl::Status CatalogDb::CheckFormat(bool may_create) {
   TILEKV_ASSIGN_OR_RETURN(std::optional<std::string> stored, Read(kFormatRow, nullptr));

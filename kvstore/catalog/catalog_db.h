@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/mutex.h"
-#include "kvstore/base/random.h"
 #include "kvstore/catalog/catalog.h"
 
 namespace rocksdb {
@@ -26,7 +25,6 @@ struct CatalogDbOptions {
   bool create_if_missing = false;
   bool read_only = false;       // beside a writer: a RocksDB secondary
   rocksdb::Env* env = nullptr;  // none: RocksDB's default
-  Random* random = Random::System();
 };
 
 struct StoredEntry {
@@ -64,17 +62,17 @@ class CatalogDb {
                        LeaseId old_lease);
   static void DeleteEntry(rocksdb::WriteBatch& batch, const std::string& key, LeaseId old_lease);
   static void SetRevision(rocksdb::WriteBatch& batch, Revision revision);
-  // Synced. An error is final: the catalog takes no more writes.
+  // Synced. An error is final: the catalog takes no more writes, and whether this one is in the
+  // log shows when it is opened again.
   absl::Status Write(rocksdb::WriteBatch& batch);
 
  private:
-  CatalogDb(bool read_only, std::string secondary_path);
+  explicit CatalogDb(bool read_only);
   absl::Status CheckFormat(bool may_create);
   absl::StatusOr<std::optional<std::string>> Read(const std::string& row,
                                                   const rocksdb::Snapshot* held);
 
   const bool read_only_;
-  const std::string secondary_path_;  // info log of a secondary; removed at the end
   std::unique_ptr<rocksdb::DB> db_;
   Mutex mutex_;
   int held_views_ ABSL_GUARDED_BY(mutex_) = 0;

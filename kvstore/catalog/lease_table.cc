@@ -29,6 +29,13 @@ bool LeaseTable::IsLive(LeaseId lease) {
   return found != leases_.end() && found->second.deadline_ns > clock_.MonotonicNanos();
 }
 
+std::vector<std::string> LeaseTable::KeysOf(LeaseId lease) {
+  MutexLock lock(mutex_);
+  auto found = leases_.find(lease);
+  if (found == leases_.end()) return {};
+  return {found->second.keys.begin(), found->second.keys.end()};
+}
+
 std::vector<std::string> LeaseTable::End(LeaseId lease) {
   MutexLock lock(mutex_);
   auto found = leases_.find(lease);

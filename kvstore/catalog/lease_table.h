@@ -24,6 +24,8 @@ class LeaseTable {
   // False when it has ended, also when only its time is over.
   bool KeepAlive(LeaseId lease, int64_t ttl_s);
   bool IsLive(LeaseId lease);
+  // In order; empty when there is none.
+  std::vector<std::string> KeysOf(LeaseId lease);
   // Ends it and returns its keys, in order; empty when there is none.
   std::vector<std::string> End(LeaseId lease);
   // Whether the time of any lease is over: asked before every operation.

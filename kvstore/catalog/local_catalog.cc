@@ -1,5 +1,6 @@
 #include "kvstore/catalog/local_catalog.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -36,7 +37,12 @@ struct LocalCatalog::Batch {
   rocksdb::WriteBatch writes{};
   std::map<std::string, std::optional<StoredEntry>> written{};  // none: deleted
   std::vector<std::pair<std::string, LeaseId>> attached{};      // in order
+  std::vector<LeaseId> ended{};
   absl::Status broken{};  // a transaction is in `writes` by halves: the batch cannot be written
+
+  bool HasEnded(LeaseId lease) const {
+    return std::find(ended.begin(), ended.end(), lease) != ended.end();
+  }
 
   absl::StatusOr<std::optional<StoredEntry>> Find(const std::string& key) {
     if (auto found = written.find(key); found != written.end()) return found->second;
@@ -95,7 +101,6 @@ absl::StatusOr<std::unique_ptr<LocalCatalog>> LocalCatalog::Open(
   db_options.create_if_missing = options.create_if_missing;
   db_options.read_only = options.read_only;
   db_options.env = options.rocksdb_env;
-  db_options.random = options.random;
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogDb> db, CatalogDb::Open(db_options));
   auto catalog = std::unique_ptr<LocalCatalog>(new LocalCatalog(options, std::move(db)));
   TILEKV_RETURN_IF_ERROR(catalog->Start());
@@ -128,10 +133,16 @@ absl::Status LocalCatalog::Start() {
 
 absl::Status LocalCatalog::BeforeRead() {
   if (db_->read_only()) return db_->Refresh();
-  if (!leases_.AnyDue()) return absl::OkStatus();
+  if (!leases_.AnyDue() || !CheckWritable().ok()) return absl::OkStatus();
   Waiting end;
   end.leases = leases_.Due();
-  return Submit(end).status();
+  absl::Status ended = Submit(end).status();
+  return CheckWritable().ok() ? ended : absl::OkStatus();
+}
+
+absl::Status LocalCatalog::CheckWritable() {
+  MutexLock lock(mutex_);
+  return failed_;
 }
 
 absl::StatusOr<std::optional<CatalogEntry>> LocalCatalog::Get(const std::string& key) {
@@ -209,10 +220,13 @@ absl::StatusOr<TxnResult> LocalCatalog::Submit(Waiting& waiting) {
 }
 
 void LocalCatalog::Lead(std::deque<Waiting*>& taken) {
-  absl::Status outcome = failed_.ok() ? RunBatch(taken) : failed_;
+  absl::Status outcome = CheckWritable();
+  if (outcome.ok()) outcome = RunBatch(taken);
   if (outcome.ok()) return;
   // Also where a compare failed: it was decided on what has not been written.
-  for (Waiting* waiting : taken) waiting->result = outcome;
+  for (Waiting* waiting : taken) {
+    if (GetReason(waiting->result.status()) != Reason::kOutcomeUnknown) waiting->result = outcome;
+  }
 }
 
 absl::Status LocalCatalog::RunBatch(std::deque<Waiting*>& taken) {
@@ -223,20 +237,35 @@ absl::Status LocalCatalog::RunBatch(std::deque<Waiting*>& taken) {
                                               : EvaluateEnd(batch, waiting->leases);
     TILEKV_RETURN_IF_ERROR(batch.broken);
   }
-  if (batch.revision == revision_) return absl::OkStatus();  // nothing to write
+  if (batch.revision != revision_) TILEKV_RETURN_IF_ERROR(WriteBatch(batch, taken));
+  for (const auto& [key, lease] : batch.attached) leases_.Attach(key, lease);
+  for (LeaseId lease : batch.ended) leases_.End(lease);
+  return absl::OkStatus();
+}
+
+absl::Status LocalCatalog::WriteBatch(Batch& batch, std::deque<Waiting*>& taken) {
   CatalogDb::SetRevision(batch.writes, batch.revision);
   TILEKV_CRASH_POINT("catalog.before_write");
   absl::Status written = db_->Write(batch.writes);
   TILEKV_CRASH_POINT("catalog.after_write");
-  if (!written.ok()) {
-    failed_ = MakeError(
-        Reason::kStoreFailed,
-        fmt::format("the catalog takes no more writes since one failed: {}", ErrorText(written)));
-    return failed_;
+  if (written.ok()) {
+    revision_ = batch.revision;
+    return absl::OkStatus();
   }
-  revision_ = batch.revision;
-  for (const auto& [key, lease] : batch.attached) leases_.Attach(key, lease);
-  return absl::OkStatus();
+  absl::Status unknown = MakeError(
+      Reason::kOutcomeUnknown,
+      fmt::format(
+          "writing to the catalog failed, and whether this was written shows when the store "
+          "is opened again; until then it takes no more writes: {}",
+          ErrorText(written)));
+  for (Waiting* waiting : taken) {
+    if (waiting->result.ok() && waiting->result->applied) waiting->result = unknown;
+  }
+  MutexLock lock(mutex_);
+  failed_ = MakeError(
+      Reason::kStoreFailed,
+      fmt::format("the catalog takes no more writes since one failed: {}", ErrorText(written)));
+  return failed_;
 }
 
 absl::StatusOr<TxnResult> LocalCatalog::Evaluate(Batch& batch, const CatalogTxn& txn) {
@@ -250,7 +279,7 @@ absl::StatusOr<TxnResult> LocalCatalog::Evaluate(Batch& batch, const CatalogTxn&
           }));
   if (failed) return TxnResult{false, batch.revision, failed};
   for (const CatalogWrite& write : txn.writes) {
-    if (write.lease != 0 && !leases_.IsLive(write.lease)) {
+    if (write.lease != 0 && (!leases_.IsLive(write.lease) || batch.HasEnded(write.lease))) {
       return MakeError(Reason::kSessionLost,
                        fmt::format("the lease of '{}' has ended", Printable(write.key)));
     }
@@ -263,7 +292,8 @@ absl::StatusOr<TxnResult> LocalCatalog::Evaluate(Batch& batch, const CatalogTxn&
 absl::StatusOr<TxnResult> LocalCatalog::EvaluateEnd(Batch& batch,
                                                     const std::vector<LeaseId>& leases) {
   for (LeaseId lease : leases) {
-    std::vector<std::string> keys = leases_.End(lease);
+    batch.ended.push_back(lease);
+    std::vector<std::string> keys = leases_.KeysOf(lease);
     // Attached by a transaction of this very batch: not in the table yet.
     for (const auto& [key, attached] : batch.attached) {
       if (attached == lease) keys.push_back(key);

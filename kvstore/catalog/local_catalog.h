@@ -7,8 +7,10 @@
 //    visible that could still be lost.
 // 3. The time of leases is looked at before every operation; keys of those that are over go in a
 //    transaction of their own. Leases end with the process: opening as writer deletes the keys of
-//    all leases found.
-// 4. A failed write is final: reads go on, writes get STORE_FAILED.
+//    all leases found. A lease leaves the table only after its keys' end was written.
+// 4. A failed write is final. Those whose writes it held get OUTCOME_UNKNOWN, as the log may have
+//    them all the same and the next opening then finds them; every later write gets STORE_FAILED.
+//    Reads go on with what was written before; leases do not end any more.
 //
 // Thread-safe. One writer a directory is the caller's business (the store's lock). Any number of
 // read-only openers beside it: they see the newest state at each call, and between a snapshot's
@@ -60,6 +62,7 @@ class LocalCatalog : public Catalog {
   absl::StatusOr<TxnResult> Txn(const CatalogTxn& txn) override;
   absl::StatusOr<std::unique_ptr<CatalogSnapshot>> Snapshot() override;
   absl::StatusOr<Revision> CurrentRevision() override;
+  absl::Status CheckWritable() override;
   absl::StatusOr<LeaseId> Grant(int64_t ttl_s) override;
   absl::StatusOr<bool> KeepAlive(LeaseId lease, int64_t ttl_s) override;
   absl::Status Revoke(LeaseId lease) override;
@@ -82,6 +85,8 @@ class LocalCatalog : public Catalog {
   absl::StatusOr<TxnResult> Submit(Waiting& waiting);
   void Lead(std::deque<Waiting*>& taken);
   absl::Status RunBatch(std::deque<Waiting*>& taken);
+  // Where that fails, gives those of `taken` that have writes in it OUTCOME_UNKNOWN.
+  absl::Status WriteBatch(Batch& batch, std::deque<Waiting*>& taken);
   absl::StatusOr<TxnResult> Evaluate(Batch& batch, const CatalogTxn& txn);
   absl::StatusOr<TxnResult> EvaluateEnd(Batch& batch, const std::vector<LeaseId>& leases);
 
@@ -91,11 +96,10 @@ class LocalCatalog : public Catalog {
 
   Mutex mutex_;
   CondVar changed_;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // of the first write that failed
   std::deque<Waiting*> queue_ ABSL_GUARDED_BY(mutex_);
   bool leading_ ABSL_GUARDED_BY(mutex_) = false;
-  // Below: of the leader alone.
-  Revision revision_;
-  absl::Status failed_;  // of the first write that failed
+  Revision revision_;  // of the leader alone
 };
 
 }  // namespace tilekv

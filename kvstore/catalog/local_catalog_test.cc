@@ -6,6 +6,7 @@
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/status.h"
 #include "kvstore/base/test_process.h"
+#include "kvstore/base/test_rocksdb_env.h"
 #include "kvstore/catalog/catalog_conformance.h"
 #include "kvstore/catalog/keys.h"
 
@@ -118,6 +119,85 @@ TEST(LocalCatalog, AReaderSeesWhatTheWriterDidAndWritesNothing) {
   EXPECT_EQ(*reader->CurrentRevision(), *writer->CurrentRevision());
   EXPECT_EQ(GetReason(reader->Txn(PutTxn("a", "3")).status()), Reason::kPermissionDenied);
   EXPECT_EQ(GetReason(reader->Grant(1).status()), Reason::kPermissionDenied);
+}
+
+// A catalog whose log can be made to fail after the bytes are in it.
+class FailingCatalog : public testing::Test {
+ protected:
+  FailingCatalog() { Open(); }
+  void Open() {
+    catalog_.reset();
+    env_.fail_log_sync = false;
+    LocalCatalogOptions options;
+    options.directory = directory_.path();
+    options.create_if_missing = true;
+    options.rocksdb_env = &env_;
+    options.clock = &clock_;
+    catalog_ = *LocalCatalog::Open(options);
+  }
+
+  TempDirectory directory_;
+  TestRocksDbEnv env_;
+  ManualClock clock_;
+  std::unique_ptr<LocalCatalog> catalog_;
+};
+
+TEST_F(FailingCatalog, SaysThatAWriteWhichFailedMayBeThere) {
+  ASSERT_TRUE(catalog_->Txn(PutTxn("a", "1")).ok());
+  EXPECT_TRUE(catalog_->CheckWritable().ok());
+  env_.fail_log_sync = true;
+  EXPECT_EQ(GetReason(catalog_->Txn(PutTxn("a", "2")).status()), Reason::kOutcomeUnknown);
+  env_.fail_log_sync = false;
+  // What comes later certainly is not, also what would work now.
+  EXPECT_EQ(GetReason(catalog_->Txn(PutTxn("b", "1")).status()), Reason::kStoreFailed);
+  EXPECT_EQ(GetReason(catalog_->CheckWritable()), Reason::kStoreFailed);
+  EXPECT_EQ((*catalog_->Get("a"))->value, "1");
+  Open();
+  EXPECT_EQ((*catalog_->Get("a"))->value, "2");
+  EXPECT_FALSE((*catalog_->Get("b")).has_value());
+}
+
+TEST_F(FailingCatalog, EndsNoLeaseWhoseEndCouldNotBeWrittenAndReadsOn) {
+  LeaseId revoked = *catalog_->Grant(1000);
+  LeaseId due = *catalog_->Grant(10);
+  ASSERT_TRUE(catalog_->Txn(PutTxn("s/1", "x", revoked)).ok());
+  ASSERT_TRUE(catalog_->Txn(PutTxn("s/2", "x", due)).ok());
+  env_.fail_log_sync = true;
+  EXPECT_EQ(GetReason(catalog_->Revoke(revoked)), Reason::kOutcomeUnknown);
+  EXPECT_TRUE(*catalog_->KeepAlive(revoked, 1000));
+  clock_.Advance(20 * 1'000'000);
+  auto entry = catalog_->Get("s/2");
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  EXPECT_TRUE(entry->has_value());
+}
+
+TEST_F(FailingCatalog, ReadsOnWhereTheEndOfALeaseIsTheFirstWriteThatFails) {
+  LeaseId due = *catalog_->Grant(10);
+  ASSERT_TRUE(catalog_->Txn(PutTxn("s/1", "x", due)).ok());
+  env_.fail_log_sync = true;
+  clock_.Advance(20 * 1'000'000);
+  EXPECT_TRUE(catalog_->Get("s/1").ok());
+  EXPECT_TRUE(catalog_->Get("s/1").ok());
+  EXPECT_EQ(GetReason(catalog_->CheckWritable()), Reason::kStoreFailed);
+}
+
+TEST_F(FailingCatalog, MakesTheEntryOfItsDirectoryDurable) {
+  EXPECT_TRUE(env_.WasSynced(directory_.path() + "/"));
+}
+
+TEST(LocalCatalog, AReaderLeavesNothingAnywhere) {
+  TempDirectory directory, temporary;
+  auto writer = OpenIn(directory.path());
+  const char* before = std::getenv("TMPDIR");
+  std::string restore = before == nullptr ? "" : before;
+  setenv("TMPDIR", temporary.path().c_str(), 1);
+  auto reader = OpenIn(directory.path(), Clock::System(), true);
+  ASSERT_NE(reader, nullptr);
+  EXPECT_TRUE((*reader->Get(kLineKey)).has_value());
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", restore.c_str(), 1);
+  // While it is open: it may be killed.
+  EXPECT_TRUE(std::filesystem::is_empty(temporary.path()));
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/catalog.secondary"));
 }
 
 TEST(LocalCatalog, ReadingNeverCreates) {

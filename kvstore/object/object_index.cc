@@ -10,10 +10,10 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <cstdarg>
 
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
 
@@ -33,18 +33,10 @@ absl::Status FromRocks(const rocksdb::Status& status, std::string_view operation
   return MakeError(reason, fmt::format("index: {}: {}", operation, status.ToString()));
 }
 
-// Keeps RocksDB's chatter off the disk.
-class NullLogger : public rocksdb::Logger {
- public:
-  NullLogger() : rocksdb::Logger(rocksdb::InfoLogLevel::FATAL_LEVEL) {}
-  using rocksdb::Logger::Logv;
-  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
-};
-
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
-  options.info_log = std::make_shared<NullLogger>();
+  options.info_log = std::make_shared<RocksDbNullLogger>();
   options.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   // The default stops quietly at the first damaged record and loses every later one. This one
   // refuses to open, but for a torn last record, which was never acknowledged.
