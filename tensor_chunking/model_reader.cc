@@ -34,7 +34,7 @@ ModelReader::ModelReader(KvStore& store, const ReaderOptions& options)
     : store_(store),
       options_(options),
       pool_(BufferPool::Create(options.memory_bytes / 4)),
-      budget_(std::make_unique<ByteBudget>(options.memory_bytes)),
+      budget_(std::make_unique<ByteBudget>(options.memory_bytes / 2)),
       tiles_(store, *pool_, *budget_, DefaultThreads(options.threads)) {}
 
 ModelReader::~ModelReader() = default;
@@ -162,36 +162,6 @@ absl::Status ModelReader::ReadRows(std::string_view tensor, std::span<const int6
   TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, ReadPlan::CreateRows(entry->dtype, entry->grid(), rows));
   TILEKV_RETURN_IF_ERROR(CheckSize(tensor, plan.result_bytes(), out));
   return tiles_.Run(*entry, plan, out.data(), stats, options_.context);
-}
-
-absl::StatusOr<ReadPlan> ModelReader::RowRangePlan(const TensorEntry& tensor, uint64_t first,
-                                                   uint64_t count, MutableBytes out) const {
-  ResolvedSlice slice = WholeSlice(tensor.shape);
-  if (!tensor.shape.empty()) {
-    if (first > tensor.shape[0] || count > tensor.shape[0] - first) {
-      return MakeError(Reason::kInvalidArgument,
-                       fmt::format("tensor '{}': rows {} to {} are not within its {}",
-                                   Printable(tensor.name), first, first + count, tensor.shape[0]));
-    }
-    slice.dims[0].start = first;
-    slice.dims[0].count = count;
-    slice.result_shape[0] = count;
-  }
-  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, ReadPlan::Create(tensor.dtype, tensor.grid(), slice));
-  TILEKV_RETURN_IF_ERROR(CheckSize(tensor.name, plan.result_bytes(), out));
-  return plan;
-}
-
-absl::Status ModelReader::ReadRowRange(const TensorEntry& tensor, uint64_t first, uint64_t count,
-                                       MutableBytes out, ReadStats* stats) {
-  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, RowRangePlan(tensor, first, count, out));
-  return tiles_.Run(tensor, plan, out.data(), stats, options_.context);
-}
-
-absl::Status ModelReader::ReadRowRangeReserved(const TensorEntry& tensor, uint64_t first,
-                                               uint64_t count, MutableBytes out, ReadStats* stats) {
-  TILEKV_ASSIGN_OR_RETURN(ReadPlan plan, RowRangePlan(tensor, first, count, out));
-  return tiles_.RunReserved(tensor, plan, out.data(), stats, options_.context);
 }
 
 absl::Status ModelReader::ReadSideFile(const SideFile& file, ByteSink& sink) {

@@ -50,9 +50,10 @@ struct StreamedTensor {
   Buffer content;  // row-major; the receiver's to keep
 };
 
-// A range of rows of a tensor, or all of it.
+// A contiguous part of a tensor, or all of it.
 struct StreamedPiece {
   size_t index = 0;  // of the tensor in what was asked for
+  std::string name;  // as it was asked for: that of an alias where one was
   std::shared_ptr<const TensorEntry> entry;
   uint64_t offset_bytes = 0;  // of the content in the row-major tensor
   Buffer content;
@@ -65,6 +66,14 @@ class ModelStream {
   // The next in order; none at the end. For one thread at a time.
   virtual absl::StatusOr<std::optional<T>> Next() = 0;
   virtual ReadStats stats() const = 0;
+  // The most that its read-ahead has held so far.
+  virtual uint64_t peak_bytes() = 0;
+};
+
+// A tensor as it was asked for, and what it is.
+struct SelectedTensor {
+  std::string name;
+  std::shared_ptr<const TensorEntry> entry;
 };
 
 class ModelReader {
@@ -96,19 +105,12 @@ class ModelReader {
   // allowed.
   absl::Status ReadRows(std::string_view tensor, std::span<const int64_t> rows, MutableBytes out,
                         ReadStats* stats = nullptr);
-  // `count` rows from `first`, whole: contiguous content, whatever the tiles are. Rank 0 has one
-  // row.
-  absl::Status ReadRowRange(const TensorEntry& tensor, uint64_t first, uint64_t count,
-                            MutableBytes out, ReadStats* stats = nullptr);
-  // The same for one who has reserved the destination and TileReader::BufferBytes, on its thread.
-  absl::Status ReadRowRangeReserved(const TensorEntry& tensor, uint64_t first, uint64_t count,
-                                    MutableBytes out, ReadStats* stats = nullptr);
-
-  // Tensors named (empty: all), in the order given (name order), a whole tensor or a tile at a
-  // time, read ahead within the budget.
+  // Tensors named (empty: all but aliases, in name order), in the order given, a whole tensor or a
+  // tile at a time, read ahead within the budget. A stream has half of the reader's budget for
+  // itself, so that it never waits for other reads, nor they for it.
   absl::StatusOr<std::unique_ptr<ModelStream<StreamedTensor>>> StreamTensors(
       std::vector<std::string> tensors = {});
-  // Whole tensors, those above `max_piece_bytes` in ranges of rows of at most about that size.
+  // Whole tensors, those above `max_piece_bytes` in contiguous parts of at most that size.
   absl::StatusOr<std::unique_ptr<ModelStream<StreamedPiece>>> StreamPieces(
       std::vector<std::string> tensors, uint64_t max_piece_bytes);
   absl::StatusOr<std::unique_ptr<ModelStream<StreamedTile>>> StreamTiles(
@@ -120,17 +122,16 @@ class ModelReader {
 
   KvStore& store() { return store_; }
   BufferPool& pool() { return *pool_; }
+  // Of reads into memory of the caller's: half of the reader's.
   ByteBudget& budget() { return *budget_; }
+  uint64_t stream_memory_bytes() const { return options_.memory_bytes / 2; }
   const ReaderOptions& options() const { return options_; }
 
  private:
   ModelReader(KvStore& store, const ReaderOptions& options);
   absl::Status LoadManifest(const std::string& root_content);
   absl::Status CheckSize(std::string_view tensor, uint64_t bytes, MutableBytes out) const;
-  absl::StatusOr<ReadPlan> RowRangePlan(const TensorEntry& tensor, uint64_t first, uint64_t count,
-                                        MutableBytes out) const;
-  absl::StatusOr<std::vector<std::shared_ptr<const TensorEntry>>> Select(
-      const std::vector<std::string>& tensors);
+  absl::StatusOr<std::vector<SelectedTensor>> Select(const std::vector<std::string>& tensors);
 
   KvStore& store_;
   ReaderOptions options_;

@@ -17,19 +17,39 @@ namespace {
 
 constexpr uint64_t kUnitBytes = kDefaultTileBytes;
 constexpr size_t kUnitItems = kMaxBatchOperations / 2;
+// Between neighbours in a pack that are read as one range.
+constexpr uint64_t kMostGapBytes = 4 * kKiB;
 
 using Entry = std::shared_ptr<const TensorEntry>;
 
 // One tile of one tensor, as part of a unit.
 struct Item {
+  size_t index = 0;  // of the tensor in what was asked for
   Entry entry;
   uint64_t tile = 0;
   uint64_t bytes = 0;
+
+  // The item's own buffer, its share of a run of neighbours, and the parts of a `base, xor` tile.
+  uint64_t held_bytes() const {
+    const TileRef& ref = entry->tiles[tile];
+    uint64_t parts = ref.parts == nullptr ? 0 : 2 * ref.object.length;
+    return BufferPool::CapacityFor(bytes) + bytes + kMostGapBytes + parts;
+  }
 };
 
 struct Unit {
   std::vector<Item> items;
-  uint64_t bytes = 0;  // held while it is fetched
+  uint64_t bytes = 0;       // of content
+  uint64_t held_bytes = 0;  // while it is fetched, and until it is handed over
+
+  bool Takes(uint64_t more_bytes) const {
+    return items.size() < kUnitItems && bytes + more_bytes <= kUnitBytes;
+  }
+  void Add(Item item) {
+    bytes += item.bytes;
+    held_bytes += item.held_bytes();
+    items.push_back(std::move(item));
+  }
 };
 
 // Fetches the contents of a unit's tiles in one exchange. Neighbours in one pack are read as one
@@ -59,7 +79,7 @@ class UnitFetch {
       while (run.last + 1 < unit.items.size()) {
         const TileRef& next = Ref(unit.items[run.last + 1]);
         if (next.parts != nullptr || next.object != first.object || next.offset_bytes < end ||
-            next.offset_bytes - end > kLeafBytes) {
+            next.offset_bytes - end > kMostGapBytes) {
           break;
         }
         end = next.offset_bytes + next.length_bytes;
@@ -115,34 +135,14 @@ class UnitFetch {
   const CallContext& context_;
 };
 
-// Units of neighbouring items.
-std::vector<Unit> GroupItems(std::vector<Item> items) {
-  std::vector<Unit> units;
-  for (Item& item : items) {
-    if (units.empty() || units.back().items.size() == kUnitItems ||
-        units.back().bytes + item.bytes > kUnitBytes) {
-      units.emplace_back();
-    }
-    units.back().bytes += item.bytes;
-    units.back().items.push_back(std::move(item));
-  }
-  return units;
-}
-
-std::vector<Item> ItemsOf(const std::vector<Entry>& entries) {
-  std::vector<Item> items;
-  for (const Entry& entry : entries) {
-    for (uint64_t tile = 0; tile < entry->tiles.size(); ++tile) {
-      items.push_back({entry, tile, entry->tiles[tile].length_bytes});
-    }
-  }
-  return items;
-}
-
-// What both streams share: the statistics and the queue of items of the unit that was fetched last.
+// What both streams share: a budget of its own, the statistics, and the queue of items of the unit
+// that was fetched last.
 template <typename T>
 class UnitStream : public ModelStream<T> {
  public:
+  explicit UnitStream(ModelReader& reader)
+      : reader_(reader), budget_(reader.stream_memory_bytes()) {}
+
   absl::StatusOr<std::optional<T>> Next() override {
     while (queue_.empty()) {
       TILEKV_ASSIGN_OR_RETURN(auto unit, prefetch_->Next());
@@ -157,18 +157,38 @@ class UnitStream : public ModelStream<T> {
     MutexLock lock(mutex_);
     return stats_;
   }
+  uint64_t peak_bytes() override { return budget_.peak_bytes(); }
 
  protected:
+  void StartPrefetch(size_t units, std::function<uint64_t(size_t)> cost,
+                     typename OrderedPrefetch<std::vector<T>>::Produce produce) {
+    prefetch_ = std::make_unique<OrderedPrefetch<std::vector<T>>>(
+        DefaultThreads(reader_.options().threads), units, budget_, reader_.options().context,
+        std::move(cost), std::move(produce));
+  }
+  // For the destructors of those who started it: its threads call into their members.
+  void StopPrefetch() { prefetch_.reset(); }
+
+  absl::StatusOr<std::vector<Buffer>> Fetch(const Unit& unit, const TileReader& tiles,
+                                            const CallContext& context) {
+    std::vector<Buffer> contents;
+    ReadStats stats;
+    TILEKV_RETURN_IF_ERROR(
+        UnitFetch(reader_.store(), reader_.pool(), tiles, context).Fetch(unit, contents, &stats));
+    AddStats(stats);
+    return contents;
+  }
   void AddStats(const ReadStats& stats) {
     MutexLock lock(mutex_);
     stats_.asked_bytes += stats.asked_bytes;
     stats_.received_bytes += stats.received_bytes;
   }
-  // Last of all members of the last class to be made, first to go: its threads call into the
-  // others.
-  std::unique_ptr<OrderedPrefetch<std::vector<T>>> prefetch_;
+
+  ModelReader& reader_;
 
  private:
+  ByteBudget budget_;
+  std::unique_ptr<OrderedPrefetch<std::vector<T>>> prefetch_;
   mutable Mutex mutex_;
   ReadStats stats_ ABSL_GUARDED_BY(mutex_);
   std::deque<T> queue_;
@@ -176,29 +196,30 @@ class UnitStream : public ModelStream<T> {
 
 class TileStream : public UnitStream<StreamedTile> {
  public:
-  TileStream(ModelReader& reader, const TileReader& tiles, const std::vector<Entry>& entries)
-      : reader_(reader), tiles_(tiles), units_(GroupItems(ItemsOf(entries))) {
-    // Twice: the items' own memory, and that of runs of neighbours.
-    prefetch_ = std::make_unique<OrderedPrefetch<std::vector<StreamedTile>>>(
-        DefaultThreads(reader.options().threads), units_.size(), reader.budget(),
-        reader.options().context,
-        [this](size_t i) { return units_[i].bytes * (units_[i].items.size() > 1 ? 2 : 1); },
-        [this](size_t i) { return Produce(units_[i]); });
+  TileStream(ModelReader& reader, const TileReader& tiles, std::vector<SelectedTensor> tensors)
+      : UnitStream(reader), tiles_(tiles), tensors_(std::move(tensors)) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const Entry& entry = tensors_[i].entry;
+      for (uint64_t tile = 0; tile < entry->tiles.size(); ++tile) {
+        uint64_t bytes = entry->tiles[tile].length_bytes;
+        if (units_.empty() || !units_.back().Takes(bytes)) units_.emplace_back();
+        units_.back().Add({i, entry, tile, bytes});
+      }
+    }
+    StartPrefetch(
+        units_.size(), [this](size_t i) { return units_[i].held_bytes; },
+        [this](size_t i, const CallContext& context) { return Produce(units_[i], context); });
   }
-  ~TileStream() override { prefetch_.reset(); }
+  ~TileStream() override { StopPrefetch(); }
 
  private:
-  absl::StatusOr<std::vector<StreamedTile>> Produce(const Unit& unit) {
-    UnitFetch fetch(reader_.store(), reader_.pool(), tiles_, reader_.options().context);
-    std::vector<Buffer> contents;
-    ReadStats stats;
-    TILEKV_RETURN_IF_ERROR(fetch.Fetch(unit, contents, &stats));
-    AddStats(stats);
+  absl::StatusOr<std::vector<StreamedTile>> Produce(const Unit& unit, const CallContext& context) {
+    TILEKV_ASSIGN_OR_RETURN(std::vector<Buffer> contents, Fetch(unit, tiles_, context));
     std::vector<StreamedTile> tiles;
     for (size_t i = 0; i < unit.items.size(); ++i) {
       const Item& item = unit.items[i];
       Region region = item.entry->grid().TileRegion(item.tile);
-      tiles.push_back({.tensor = item.entry->name,
+      tiles.push_back({.tensor = tensors_[item.index].name,
                        .tile_index = item.tile,
                        .start = std::move(region.start),
                        .extent = std::move(region.extent),
@@ -207,19 +228,83 @@ class TileStream : public UnitStream<StreamedTile> {
     return tiles;
   }
 
-  ModelReader& reader_;
   const TileReader& tiles_;
-  const std::vector<Unit> units_;
+  const std::vector<SelectedTensor> tensors_;
+  std::vector<Unit> units_;
 };
 
-// Tensors in order, small ones in groups, large ones in ranges of rows.
+// Cuts a tensor into boxes that are contiguous in it: one index of each leading axis, a range of
+// the next one, all of the rest.
+class BoxCutter {
+ public:
+  BoxCutter(const TensorEntry& entry, uint64_t max_bytes) : entry_(entry) {
+    const Shape& shape = entry.shape;
+    if (shape.empty() || entry.bytes() <= max_bytes) return;
+    // The first axis of which one index fits. Of dtypes below a byte only the first axis has edges
+    // on bytes for sure.
+    size_t last = IsSubByte(entry.dtype) ? 0 : shape.size() - 1;
+    while (axis_ < last && InnerBits() > max_bytes * 8) ++axis_;
+    step_ = std::max<uint64_t>(1, max_bytes * 8 / InnerBits());
+    uint64_t height = entry.tile_shape[axis_];
+    // Whole tiles where one fits, so that none is read twice.
+    if (step_ >= height || IsSubByte(entry.dtype)) {
+      step_ = std::max<uint64_t>(1, step_ / height) * height;
+    }
+  }
+
+  void ForEach(const std::function<void(ResolvedSlice slice, uint64_t offset, uint64_t bytes)>&
+                   visit) const {
+    if (step_ == 0) return visit(WholeSlice(entry_.shape), 0, entry_.bytes());
+    uint64_t length = entry_.shape[axis_];
+    uint64_t outer = ProductOf(ShapeSpan(entry_.shape).first(axis_));
+    uint64_t bits = InnerBits();
+    for (uint64_t o = 0; o < outer; ++o) {
+      for (uint64_t at = 0; at < length; at += step_) {
+        uint64_t count = std::min(step_, length - at);
+        visit(Box(o, at, count), (o * length + at) * bits / 8, count * bits / 8);
+      }
+    }
+  }
+
+  // Whether every box is read straight to where it goes: rows of tiles lie one after another in it.
+  bool direct() const {
+    for (size_t d = axis_ + 1; d < entry_.shape.size(); ++d) {
+      if (entry_.tile_shape[d] != entry_.shape[d]) return false;
+    }
+    return true;
+  }
+
+ private:
+  uint64_t InnerBits() const {
+    return ProductOf(ShapeSpan(entry_.shape).subspan(axis_ + 1)) * DTypeBits(entry_.dtype);
+  }
+  ResolvedSlice Box(uint64_t outer, uint64_t at, uint64_t count) const {
+    ResolvedSlice slice = WholeSlice(entry_.shape);
+    for (size_t d = axis_; d-- > 0;) {
+      slice.dims[d].start = outer % entry_.shape[d];
+      slice.dims[d].count = 1;
+      slice.result_shape[d] = 1;
+      outer /= entry_.shape[d];
+    }
+    slice.dims[axis_].start = at;
+    slice.dims[axis_].count = count;
+    slice.result_shape[axis_] = count;
+    return slice;
+  }
+
+  const TensorEntry& entry_;
+  size_t axis_ = 0;
+  uint64_t step_ = 0;  // 0: one box
+};
+
+// Tensors in order, small ones in groups, large ones in boxes.
 class PieceStream : public UnitStream<StreamedPiece> {
  public:
-  PieceStream(ModelReader& reader, const TileReader& tiles, std::vector<Entry> entries,
+  PieceStream(ModelReader& reader, const TileReader& tiles, std::vector<SelectedTensor> tensors,
               uint64_t max_piece_bytes)
-      : reader_(reader), tiles_(tiles) {
-    for (size_t i = 0; i < entries.size(); ++i) {
-      const Entry& entry = entries[i];
+      : UnitStream(reader), tiles_(tiles), tensors_(std::move(tensors)) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const Entry& entry = tensors_[i].entry;
       bool one_tile = entry->tiles.size() == 1 && entry->tiles[0].parts == nullptr;
       if (one_tile && entry->bytes() <= std::min(kUnitBytes, max_piece_bytes)) {
         AddSmall(i, entry);
@@ -227,98 +312,87 @@ class PieceStream : public UnitStream<StreamedPiece> {
         AddLarge(i, entry, max_piece_bytes);
       }
     }
-    prefetch_ = std::make_unique<OrderedPrefetch<std::vector<StreamedPiece>>>(
-        DefaultThreads(reader.options().threads), units_.size(), reader.budget(),
-        reader.options().context, [this](size_t i) { return units_[i].held_bytes; },
-        [this](size_t i) { return Produce(units_[i]); });
+    StartPrefetch(
+        units_.size(), [this](size_t i) { return units_[i].held_bytes(); },
+        [this](size_t i, const CallContext& context) {
+          return units_[i].large == nullptr ? Small(units_[i].small, context)
+                                            : Large(units_[i], context);
+        });
   }
-  ~PieceStream() override { prefetch_.reset(); }
+  ~PieceStream() override { StopPrefetch(); }
 
  private:
   struct PieceUnit {
-    Unit small;                   // a group of small tensors, or
-    std::vector<size_t> tensors;  // their places in what was asked for
-    Entry large;                  // rows of one
-    uint64_t first_row = 0;
-    uint64_t rows = 0;
+    Unit small;        // a group of small tensors, or
+    size_t index = 0;  // a box of a large one
+    Entry large;
+    ResolvedSlice slice;
     uint64_t offset_bytes = 0;
     uint64_t bytes = 0;
-    uint64_t held_bytes = 0;
+    uint64_t buffer_bytes = 0;
+
+    uint64_t held_bytes() const {
+      return large == nullptr ? small.held_bytes : BufferPool::CapacityFor(bytes) + buffer_bytes;
+    }
   };
 
   void AddSmall(size_t index, const Entry& entry) {
-    uint64_t bytes = entry->bytes();
     bool joins = !units_.empty() && units_.back().large == nullptr &&
-                 units_.back().tensors.size() < kUnitItems &&
-                 units_.back().small.bytes + bytes <= kUnitBytes;
+                 units_.back().small.Takes(entry->bytes());
     if (!joins) units_.emplace_back();
-    PieceUnit& unit = units_.back();
-    unit.small.items.push_back({entry, 0, bytes});
-    unit.small.bytes += bytes;
-    unit.tensors.push_back(index);
-    // The tensors' own memory, and that of runs of neighbours.
-    unit.held_bytes = unit.small.bytes * (unit.tensors.size() > 1 ? 2 : 1);
+    units_.back().small.Add({index, entry, 0, entry->bytes()});
   }
 
   void AddLarge(size_t index, const Entry& entry, uint64_t max_piece_bytes) {
-    uint64_t total_rows = entry->shape.empty() ? 1 : entry->shape[0];
-    uint64_t bytes = entry->bytes();
-    uint64_t buffer_bytes = TileReader::BufferBytes(*entry);
-    uint64_t rows_a_piece = RowsAPiece(*entry, total_rows, bytes, max_piece_bytes);
-    for (uint64_t row = 0; row == 0 || row < total_rows; row += rows_a_piece) {
-      PieceUnit unit{.tensors = {index}, .large = entry, .first_row = row};
-      unit.rows = std::min(rows_a_piece, total_rows - row);
-      // In bits first: rows of dtypes below a byte need not be whole bytes, pieces are.
-      uint64_t row_elements = total_rows == 0 ? 0 : ProductOf(entry->shape) / total_rows;
-      unit.offset_bytes = row * row_elements * DTypeBits(entry->dtype) / 8;
-      unit.bytes = unit.rows * row_elements * DTypeBits(entry->dtype) / 8;
-      unit.held_bytes = unit.bytes + std::min(buffer_bytes, unit.bytes + kBlockBytes);
-      units_.push_back(std::move(unit));
-      if (total_rows == 0) break;
-    }
+    BoxCutter cutter(*entry, max_piece_bytes);
+    bool has_parts = std::any_of(entry->tiles.begin(), entry->tiles.end(),
+                                 [](const TileRef& ref) { return ref.parts != nullptr; });
+    uint64_t most = cutter.direct() && !has_parts ? 0 : TileReader::BufferBytes(*entry);
+    cutter.ForEach([&](ResolvedSlice slice, uint64_t offset, uint64_t bytes) {
+      uint64_t buffer = has_parts ? most : std::min(most, bytes + kBlockBytes);
+      units_.push_back({.small = {},
+                        .index = index,
+                        .large = entry,
+                        .slice = std::move(slice),
+                        .offset_bytes = offset,
+                        .bytes = bytes,
+                        .buffer_bytes = buffer});
+    });
   }
 
-  // Whole tiles where one fits, so that none is read twice.
-  static uint64_t RowsAPiece(const TensorEntry& entry, uint64_t total_rows, uint64_t bytes,
-                             uint64_t max_piece_bytes) {
-    if (bytes <= max_piece_bytes || total_rows <= 1) return std::max<uint64_t>(total_rows, 1);
-    uint64_t height = entry.tile_shape[0];
-    uint64_t rows =
-        std::max<uint64_t>(1, max_piece_bytes / std::max<uint64_t>(1, bytes / total_rows));
-    if (rows >= height || IsSubByte(entry.dtype)) {
-      rows = std::max<uint64_t>(1, rows / height) * height;
-    }
-    return std::min(rows, total_rows);
-  }
-
-  absl::StatusOr<std::vector<StreamedPiece>> Produce(const PieceUnit& unit) {
-    std::vector<StreamedPiece> pieces;
+  absl::StatusOr<std::vector<StreamedPiece>> Large(const PieceUnit& unit,
+                                                   const CallContext& context) {
+    std::vector<StreamedPiece> pieces(1);
+    pieces[0] = {.index = unit.index,
+                 .name = tensors_[unit.index].name,
+                 .entry = unit.large,
+                 .offset_bytes = unit.offset_bytes,
+                 .content = reader_.pool().Get(unit.bytes)};
+    TILEKV_ASSIGN_OR_RETURN(ReadPlan plan,
+                            ReadPlan::Create(unit.large->dtype, unit.large->grid(), unit.slice));
     ReadStats stats;
-    if (unit.large != nullptr) {
-      StreamedPiece& piece = pieces.emplace_back();
-      piece = {.index = unit.tensors[0],
-               .entry = unit.large,
-               .offset_bytes = unit.offset_bytes,
-               .content = reader_.pool().Get(unit.bytes)};
-      TILEKV_RETURN_IF_ERROR(reader_.ReadRowRangeReserved(*unit.large, unit.first_row, unit.rows,
-                                                          piece.content.span(), &stats));
-    } else {
-      UnitFetch fetch(reader_.store(), reader_.pool(), tiles_, reader_.options().context);
-      std::vector<Buffer> contents;
-      TILEKV_RETURN_IF_ERROR(fetch.Fetch(unit.small, contents, &stats));
-      for (size_t i = 0; i < contents.size(); ++i) {
-        pieces.push_back({.index = unit.tensors[i],
-                          .entry = unit.small.items[i].entry,
-                          .offset_bytes = 0,
-                          .content = std::move(contents[i])});
-      }
-    }
+    TILEKV_RETURN_IF_ERROR(
+        tiles_.RunReserved(*unit.large, plan, pieces[0].content.data(), &stats, context));
     AddStats(stats);
     return pieces;
   }
 
-  ModelReader& reader_;
+  absl::StatusOr<std::vector<StreamedPiece>> Small(const Unit& unit, const CallContext& context) {
+    TILEKV_ASSIGN_OR_RETURN(std::vector<Buffer> contents, Fetch(unit, tiles_, context));
+    std::vector<StreamedPiece> pieces;
+    for (size_t i = 0; i < contents.size(); ++i) {
+      const Item& item = unit.items[i];
+      pieces.push_back({.index = item.index,
+                        .name = tensors_[item.index].name,
+                        .entry = item.entry,
+                        .offset_bytes = 0,
+                        .content = std::move(contents[i])});
+    }
+    return pieces;
+  }
+
   const TileReader& tiles_;
+  const std::vector<SelectedTensor> tensors_;
   std::vector<PieceUnit> units_;
 };
 
@@ -330,12 +404,13 @@ class TensorStream : public ModelStream<StreamedTensor> {
   absl::StatusOr<std::optional<StreamedTensor>> Next() override {
     TILEKV_ASSIGN_OR_RETURN(auto piece, pieces_->Next());
     if (!piece.has_value()) return std::nullopt;
-    return StreamedTensor{.name = piece->entry->name,
+    return StreamedTensor{.name = std::move(piece->name),
                           .dtype = piece->entry->dtype,
                           .shape = piece->entry->shape,
                           .content = std::move(piece->content)};
   }
   ReadStats stats() const override { return pieces_->stats(); }
+  uint64_t peak_bytes() override { return pieces_->peak_bytes(); }
 
  private:
   const std::unique_ptr<ModelStream<StreamedPiece>> pieces_;
@@ -343,26 +418,28 @@ class TensorStream : public ModelStream<StreamedTensor> {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::shared_ptr<const TensorEntry>>> ModelReader::Select(
+absl::StatusOr<std::vector<SelectedTensor>> ModelReader::Select(
     const std::vector<std::string>& tensors) {
-  std::vector<Entry> entries;
+  std::vector<SelectedTensor> selected;
   if (tensors.empty()) {
     for (const TensorEntry& entry : manifest_.tensors) {
       if (entry.is_alias()) continue;
-      TILEKV_ASSIGN_OR_RETURN(entries.emplace_back(), Find(entry.name));
+      TILEKV_ASSIGN_OR_RETURN(auto found, Find(entry.name));
+      selected.push_back({entry.name, std::move(found)});
     }
-    return entries;
+    return selected;
   }
   for (const std::string& tensor : tensors) {
-    TILEKV_ASSIGN_OR_RETURN(entries.emplace_back(), Find(tensor));
+    TILEKV_ASSIGN_OR_RETURN(auto found, Find(tensor));
+    selected.push_back({tensor, std::move(found)});
   }
-  return entries;
+  return selected;
 }
 
 absl::StatusOr<std::unique_ptr<ModelStream<StreamedPiece>>> ModelReader::StreamPieces(
     std::vector<std::string> tensors, uint64_t max_piece_bytes) {
-  TILEKV_ASSIGN_OR_RETURN(auto entries, Select(tensors));
-  return std::make_unique<PieceStream>(*this, tiles_, std::move(entries), max_piece_bytes);
+  TILEKV_ASSIGN_OR_RETURN(auto selected, Select(tensors));
+  return std::make_unique<PieceStream>(*this, tiles_, std::move(selected), max_piece_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<ModelStream<StreamedTensor>>> ModelReader::StreamTensors(
@@ -374,8 +451,8 @@ absl::StatusOr<std::unique_ptr<ModelStream<StreamedTensor>>> ModelReader::Stream
 
 absl::StatusOr<std::unique_ptr<ModelStream<StreamedTile>>> ModelReader::StreamTiles(
     std::vector<std::string> tensors) {
-  TILEKV_ASSIGN_OR_RETURN(auto entries, Select(tensors));
-  return std::make_unique<TileStream>(*this, tiles_, entries);
+  TILEKV_ASSIGN_OR_RETURN(auto selected, Select(tensors));
+  return std::make_unique<TileStream>(*this, tiles_, std::move(selected));
 }
 
 }  // namespace tilekv

@@ -2,6 +2,7 @@
 // come in order.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -31,38 +32,29 @@ absl::Status ParallelFor(int threads, size_t count, const CallContext& context,
 //
 // `cost(i)` says what item i will hold; it is reserved before `produce(i)` starts, in order of i,
 // so that an item never waits for a later one. The reservation ends when Next hands the item over:
-// from then on the memory is the consumer's. One consumer.
+// from then on the memory is the consumer's. What is finished and not yet asked for keeps its
+// reservation, so `budget` is this prefetch's alone: somebody else could wait for it for ever. One
+// consumer. The destructor cancels what is under way.
 template <typename T>
 class OrderedPrefetch {
  public:
-  OrderedPrefetch(int threads, size_t count, ByteBudget& budget, CallContext context,
-                  std::function<uint64_t(size_t)> cost,
-                  std::function<absl::StatusOr<T>(size_t)> produce)
+  using Produce = std::function<absl::StatusOr<T>(size_t, const CallContext&)>;
+
+  OrderedPrefetch(int threads, size_t count, ByteBudget& budget, const CallContext& context,
+                  std::function<uint64_t(size_t)> cost, Produce produce)
       : count_(count),
         budget_(budget),
-        context_(std::move(context)),
+        context_(context),
         cost_(std::move(cost)),
         produce_(std::move(produce)) {
-    if (context_.cancel == nullptr) context_.cancel = std::make_shared<CancelToken>();
-    stop_ = std::make_shared<CancelToken>();
+    context_.cancel = std::make_shared<CancelToken>(context.cancel);
     for (int i = 0; i < threads && static_cast<size_t>(i) < count; ++i) {
       threads_.emplace_back([this] { Work(); });
     }
   }
 
   ~OrderedPrefetch() {
-    stop_->Cancel();
-    {
-      MutexLock lock(mutex_);
-      stopped_ = true;
-    }
-    changed_.SignalAll();
-    {
-      // What is reserved for finished items goes back, so that a worker that waits for the budget
-      // sees the end.
-      MutexLock lock(mutex_);
-      ready_.clear();
-    }
+    context_.cancel->Cancel();
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -70,17 +62,16 @@ class OrderedPrefetch {
   absl::StatusOr<std::optional<T>> Next() {
     MutexLock lock(mutex_);
     if (delivered_ == count_) return std::optional<T>();
-    while (true) {
-      auto found = ready_.find(delivered_);
-      if (found != ready_.end()) {
-        Item item = std::move(found->second);
-        if (!item.value.ok()) return KeepError(std::move(item));
-        ready_.erase(found);
-        ++delivered_;
-        return std::optional<T>(*std::move(item.value));
-      }
+    auto found = ready_.find(delivered_);
+    while (found == ready_.end()) {
       changed_.Wait(mutex_);
+      found = ready_.find(delivered_);
     }
+    if (!found->second.value.ok()) return found->second.value.status();
+    std::optional<T> value(*std::move(found->second.value));
+    ready_.erase(found);
+    ++delivered_;
+    return value;
   }
 
  private:
@@ -89,60 +80,40 @@ class OrderedPrefetch {
     Reservation reservation;
   };
 
-  absl::Status KeepError(Item item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    absl::Status status = item.value.status();
-    ready_.erase(delivered_);
-    ready_.emplace(delivered_, Item{status, Reservation()});
-    return status;
-  }
-
   void Work() {
     while (true) {
       size_t index = 0;
       absl::StatusOr<Reservation> reservation = Reservation();
-      Reservation held;
       {
         // One thread at a time takes an index and its reservation: so they are granted in order.
         MutexLock dispatch(dispatch_);
-        if (next_ == count_ || stop_->cancelled()) return;
+        if (next_ == count_ || failed_) return;
         index = next_++;
-        reservation = Reserve(cost_(index));
+        reservation = budget_.Acquire(cost_(index), context_);
       }
-      if (reservation.ok()) held = *std::move(reservation);
-      Item item{reservation.ok() ? produce_(index) : absl::StatusOr<T>(reservation.status()),
-                std::move(held)};
-      bool failed = !item.value.ok();
+      absl::StatusOr<T> value =
+          reservation.ok() ? produce_(index, context_) : absl::StatusOr<T>(reservation.status());
+      if (!value.ok()) failed_ = true;  // later items do not start
+      Item item{std::move(value), Reservation()};
+      if (item.value.ok()) item.reservation = *std::move(reservation);
       MutexLock lock(mutex_);
-      if (stopped_) return;
       ready_.emplace(index, std::move(item));
       changed_.SignalAll();
-      if (failed) stop_->Cancel();  // later items do not start
-    }
-  }
-
-  absl::StatusOr<Reservation> Reserve(uint64_t bytes) {
-    while (true) {
-      // Both the caller's cancellation and our own end must wake it.
-      absl::StatusOr<Reservation> reservation = budget_.Acquire(bytes, context_.WithTimeout(50));
-      if (reservation.ok()) return reservation;
-      TILEKV_RETURN_IF_ERROR(context_.Check());
-      if (stop_->cancelled()) return reservation.status();
     }
   }
 
   const size_t count_;
   ByteBudget& budget_;
-  CallContext context_;
+  CallContext context_;  // with a token of our own, which the destructor cancels
   const std::function<uint64_t(size_t)> cost_;
-  const std::function<absl::StatusOr<T>(size_t)> produce_;
-  std::shared_ptr<CancelToken> stop_;
+  const Produce produce_;
+  std::atomic<bool> failed_{false};
   Mutex dispatch_;
   size_t next_ ABSL_GUARDED_BY(dispatch_) = 0;
   Mutex mutex_;
   CondVar changed_;
   std::map<size_t, Item> ready_ ABSL_GUARDED_BY(mutex_);
   size_t delivered_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

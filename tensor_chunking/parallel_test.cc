@@ -44,7 +44,7 @@ TEST(OrderedPrefetch, DeliversInOrderWithinTheBudget) {
   std::atomic<int> most{0}, now{0};
   OrderedPrefetch<size_t> items(
       4, 500, budget, {}, [](size_t) { return 30; },
-      [&](size_t i) -> absl::StatusOr<size_t> {
+      [&](size_t i, const CallContext&) -> absl::StatusOr<size_t> {
         int running = ++now;
         int seen = most;
         while (running > seen && !most.compare_exchange_weak(seen, running)) {
@@ -66,7 +66,7 @@ TEST(OrderedPrefetch, AnItemLargerThanTheBudgetGoesAlone) {
   ByteBudget budget(100);
   OrderedPrefetch<size_t> items(
       3, 10, budget, {}, [](size_t i) { return i == 4 ? 1000 : 10; },
-      [](size_t i) -> absl::StatusOr<size_t> { return i; });
+      [](size_t i, const CallContext&) -> absl::StatusOr<size_t> { return i; });
   size_t count = 0;
   while (true) {
     auto next = items.Next();
@@ -81,7 +81,7 @@ TEST(OrderedPrefetch, DeliversWhatCameBeforeAnErrorThenTheErrorForEver) {
   ByteBudget budget(1000);
   OrderedPrefetch<size_t> items(
       4, 100, budget, {}, [](size_t) { return 10; },
-      [](size_t i) -> absl::StatusOr<size_t> {
+      [](size_t i, const CallContext&) -> absl::StatusOr<size_t> {
         if (i == 7) return MakeError(Reason::kDataLoss, "tile 7");
         return i;
       });
@@ -90,12 +90,26 @@ TEST(OrderedPrefetch, DeliversWhatCameBeforeAnErrorThenTheErrorForEver) {
   EXPECT_EQ(GetReason(items.Next().status()), Reason::kDataLoss);
 }
 
+TEST(OrderedPrefetch, AbandonedItCancelsWhatIsUnderWay) {
+  ByteBudget budget(100);
+  {
+    OrderedPrefetch<size_t> items(
+        2, 10, budget, {}, [](size_t) { return 10; },
+        [](size_t i, const CallContext& context) -> absl::StatusOr<size_t> {
+          while (i > 0 && context.Check().ok()) std::this_thread::yield();
+          return i;
+        });
+    ASSERT_EQ(**items.Next(), 0u);
+  }
+  EXPECT_EQ(budget.used_bytes(), 0u);
+}
+
 TEST(OrderedPrefetch, EndsPromptlyWhenAbandonedWithAFullBudget) {
   ByteBudget budget(10);
   {
     OrderedPrefetch<size_t> items(
         3, 1000, budget, {}, [](size_t) { return 10; },
-        [](size_t i) -> absl::StatusOr<size_t> { return i; });
+        [](size_t i, const CallContext&) -> absl::StatusOr<size_t> { return i; });
     ASSERT_TRUE(items.Next().ok());
   }
   EXPECT_EQ(budget.used_bytes(), 0u);
