@@ -1,5 +1,5 @@
-// RocksDB's environment with a hand in between, for tests: syncs of its log fail when told to,
-// after the bytes were written; which directories were synced can be asked.
+// RocksDB's environment with a hand in between, for tests: syncs of its log are counted, and fail
+// when told to, after the bytes were written; which directories were synced can be asked.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@ class TestRocksDbEnv : public rocksdb::EnvWrapper {
 
   // A log's sync reports an error, with everything written in the file by then.
   std::atomic<bool> fail_log_sync{false};
+  std::atomic<int> log_syncs{0};
 
   bool WasSynced(const std::string& directory) {
     MutexLock lock(mutex_);
@@ -52,6 +53,7 @@ class TestRocksDbEnv : public rocksdb::EnvWrapper {
     LogFile(TestRocksDbEnv* env, std::unique_ptr<rocksdb::WritableFile> base)
         : rocksdb::WritableFileWrapper(base.get()), env_(env), base_(std::move(base)) {}
     rocksdb::Status Sync() override {
+      ++env_->log_syncs;
       rocksdb::Status synced = base_->Sync();
       return env_->fail_log_sync ? rocksdb::Status::IOError("the sync failed") : synced;
     }

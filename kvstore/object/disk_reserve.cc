@@ -67,21 +67,29 @@ absl::Status DiskReserve::MakeBallast() {
   return made;
 }
 
-absl::Status DiskReserve::Claim(uint64_t bytes, SpaceClaim& claim) {
+absl::Status DiskReserve::CheckRoomLocked(uint64_t bytes) {
   TILEKV_ASSIGN_OR_RETURN(DiskSpace space, Space());
+  if (space.available_bytes >= claimed_bytes_ + bytes + reserve_bytes_) return absl::OkStatus();
+  return MakeError(
+      Reason::kStoreFull,
+      fmt::format(
+          "the disk of '{}' has {} free; {} more on it would leave less than the reserve of "
+          "{}{}; free some space, or remove versions and collect",
+          Printable(directory_), FormatSize(space.available_bytes), FormatSize(bytes),
+          FormatSizeShort(reserve_bytes_),
+          claimed_bytes_ == 0
+              ? ""
+              : fmt::format(" ({} are promised to others)", FormatSize(claimed_bytes_))));
+}
+
+absl::Status DiskReserve::CheckRoom(uint64_t bytes) {
   MutexLock lock(mutex_);
-  uint64_t needed = claimed_bytes_ + bytes + reserve_bytes_;
-  if (space.available_bytes < needed) {
-    return MakeError(
-        Reason::kStoreFull,
-        fmt::format("the disk of '{}' has {} free; a put of {} would leave less than the reserve "
-                    "of {}{}; free some space, or remove versions and collect",
-                    Printable(directory_), FormatSize(space.available_bytes), FormatSize(bytes),
-                    FormatSizeShort(reserve_bytes_),
-                    claimed_bytes_ == 0
-                        ? ""
-                        : fmt::format(" ({} are promised to others)", FormatSize(claimed_bytes_))));
-  }
+  return CheckRoomLocked(bytes);
+}
+
+absl::Status DiskReserve::Claim(uint64_t bytes, SpaceClaim& claim) {
+  MutexLock lock(mutex_);
+  TILEKV_RETURN_IF_ERROR(CheckRoomLocked(bytes));
   claimed_bytes_ += bytes;
   claim.reserve_ = this;
   claim.bytes_ += bytes;

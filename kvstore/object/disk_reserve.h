@@ -41,6 +41,8 @@ class DiskReserve {
                                                            StoreHealth* health);
   // STORE_FULL where the disk would fall below the reserve.
   absl::Status Claim(uint64_t bytes, SpaceClaim& claim);
+  // The same question without a claim.
+  absl::Status CheckRoom(uint64_t bytes);
   // Deletes need a little room for the index; called before one.
   void MakeRoomForDelete();
   // min(2 GiB, max(2 % of the disk, 64 MiB)).
@@ -52,6 +54,7 @@ class DiskReserve {
   DiskReserve(FileSystem* fs, std::string directory, uint64_t total_bytes);
   std::string BallastPath() const { return directory_ + "/BALLAST"; }
   absl::Status MakeBallast();
+  absl::Status CheckRoomLocked(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   FileSystem* const fs_;
   const std::string directory_;

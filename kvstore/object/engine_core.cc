@@ -135,24 +135,37 @@ absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
   return results;
 }
 
-absl::StatusOr<bool> EngineCore::DeleteBelow(Domain domain, const ObjectId& id, Revision fence) {
+absl::StatusOr<std::vector<bool>> EngineCore::DeleteAllBelow(Domain domain,
+                                                             std::span<const ObjectId> ids,
+                                                             Revision fence) {
   TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
   disk_->MakeRoomForDelete();
-  std::optional<ObjectRow> row;
+  std::vector<bool> deleted(ids.size());
+  std::vector<ObjectRow> gone;
+  std::vector<size_t> stripes;
+  stripes.reserve(ids.size());
+  for (const ObjectId& id : ids) stripes.push_back(StripeIndex(domain, id));
   {
-    MutexLock lock(StripeOf(domain, id));
-    TILEKV_ASSIGN_OR_RETURN(row, index_->Get(domain, id));
-    if (!row.has_value() || row->touched_rev >= fence) return false;
+    StripeSet lock(stripes_, std::move(stripes));
     ObjectIndex::Batch batch(*index_);
-    batch.DeleteRow(domain, *row);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, ids[i]));
+      if (!row.has_value() || row->touched_rev >= fence) continue;
+      batch.DeleteRow(domain, *row);
+      gone.push_back(*row);
+      deleted[i] = true;
+    }
+    if (gone.empty()) return deleted;
     TILEKV_CRASH_POINT("delete.before_row");
     TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
-    usage_.Replace(row, std::nullopt);
+    for (const ObjectRow& row : gone) usage_.Replace(row, std::nullopt);
   }
   TILEKV_CRASH_POINT("delete.row");
-  if (row->file_number != 0) payloads_->Remove(row->file_number);
+  for (const ObjectRow& row : gone) {
+    if (row.file_number != 0) payloads_->Remove(row.file_number);
+  }
   TILEKV_CRASH_POINT("delete.unlinked");
-  return true;
+  return deleted;
 }
 
 absl::StatusOr<bool> EngineCore::SetState(Domain domain, const ObjectRow& seen, RowState state) {

@@ -60,7 +60,8 @@ class EngineCore {
                                    const std::optional<std::string>& content);
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
                                                Revision touched_rev);
-  absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence);
+  absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
+                                                   Revision fence);
   // Gives the row this state if it still is the one whose copy was looked at (`seen`), and, where
   // the copy was found good, the present time. False: the row is another by now, or gone.
   absl::StatusOr<bool> SetState(Domain domain, const ObjectRow& seen, RowState state);

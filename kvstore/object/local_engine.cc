@@ -44,8 +44,10 @@ absl::Status LocalEngine::Scan(Domain domain, const std::optional<ObjectId>& aft
   return core_->index().Scan(domain, after, visit);
 }
 
-absl::StatusOr<bool> LocalEngine::DeleteBelow(Domain domain, const ObjectId& id, Revision fence) {
-  return core_->DeleteBelow(domain, id, fence);
+absl::StatusOr<std::vector<bool>> LocalEngine::DeleteAllBelow(Domain domain,
+                                                              std::span<const ObjectId> ids,
+                                                              Revision fence) {
+  return core_->DeleteAllBelow(domain, ids, fence);
 }
 
 absl::Status LocalEngine::MarkSuspect(Domain domain, const ObjectId& id) {
@@ -65,6 +67,13 @@ absl::StatusOr<StoreUsage> LocalEngine::Usage() {
   usage.disk_available_bytes = space.available_bytes;
   return usage;
 }
+
+absl::Status LocalEngine::CheckWritable(uint64_t bytes) {
+  TILEKV_RETURN_IF_ERROR(core_->health().CheckWritable());
+  return bytes == 0 ? absl::OkStatus() : core_->disk().CheckRoom(bytes);
+}
+
+void LocalEngine::MakeRoomForDelete() { core_->disk().MakeRoomForDelete(); }
 
 absl::StatusOr<uint64_t> LocalEngine::RemoveUnnamedFiles() {
   return core_->payloads().RemoveUnnamed();

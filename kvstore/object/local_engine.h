@@ -43,10 +43,13 @@ class LocalEngine : public ObjectStore {
   absl::StatusOr<std::optional<ObjectRow>> Stat(Domain domain, const ObjectId& id) override;
   absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
                     const std::function<bool(const ObjectRow&)>& visit) override;
-  absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence) override;
+  absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
+                                                   Revision fence) override;
   absl::Status MarkSuspect(Domain domain, const ObjectId& id) override;
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;
   absl::StatusOr<StoreUsage> Usage() override;
+  absl::Status CheckWritable(uint64_t bytes) override;
+  void MakeRoomForDelete() override;
   absl::StatusOr<uint64_t> RemoveUnnamedFiles() override;
 
  private:

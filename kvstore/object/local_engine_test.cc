@@ -296,6 +296,7 @@ TEST_F(LocalEngineTest, EndsWritingAtTheFirstFailedSync) {
     EXPECT_EQ(GetReason(Put("small").status()), Reason::kStoreFailed);
     EXPECT_EQ(GetReason(engine_->DeleteBelow(kDefaultDomain, ref.id, {9}).status()),
               Reason::kStoreFailed);
+    EXPECT_EQ(GetReason(engine_->CheckWritable(0)), Reason::kStoreFailed);
     EXPECT_FALSE((*engine_->Link(kDefaultDomain, {&ref, 1}, {1}))[0].present);
     EXPECT_EQ(*GetContent(*engine_, ref.id), before);
     EXPECT_THAT(Notices(), HasSubstr("input/output error"));
@@ -379,13 +380,43 @@ TEST_F(LocalEngineTest, KeepsTheReserveFreeCountingPutsInFlight) {
   absl::Status second = engine_->NewWriter({.length = 2 * kMiB}).status();
   EXPECT_EQ(GetReason(second), Reason::kStoreFull);
   EXPECT_THAT(ErrorText(second), HasSubstr("67.0 MiB free"));
+  EXPECT_EQ(GetReason(engine_->CheckWritable(2 * kMiB)), Reason::kStoreFull);
+  EXPECT_TRUE(engine_->CheckWritable(kMiB / 2).ok());
   first->reset();
   EXPECT_TRUE(engine_->NewWriter({.length = 2 * kMiB}).ok());
+  // A small content whose length is not known takes no more than a small one.
+  EXPECT_TRUE(PutContent(*engine_, "small", {.declare = false}).ok());
+  absl::Status large = PutContent(*engine_, TestContent(kMiB, 2), {.declare = false}).status();
+  EXPECT_EQ(GetReason(large), Reason::kStoreFull);
+  EXPECT_THAT(ErrorText(large), HasSubstr("17.0 MiB more on it would leave less than the reserve"));
   fs_.space->available_bytes = kMiB;
-  EXPECT_EQ(GetReason(Put("small").status()), Reason::kStoreFull);
+  EXPECT_EQ(GetReason(Put("another small").status()), Reason::kStoreFull);
+  EXPECT_EQ(GetReason(engine_->CheckWritable(1)), Reason::kStoreFull);
+  EXPECT_TRUE(engine_->CheckWritable(0).ok());
   ObjectRef ref = RowOf(old).ref;
   EXPECT_TRUE((*engine_->Link(kDefaultDomain, {&ref, 1}, {5}))[0].present);
   EXPECT_TRUE(*engine_->DeleteBelow(kDefaultDomain, old, {6}));
+}
+
+TEST_F(LocalEngineTest, GivesUpItsBallastWhenANameIsToBeRemoved) {
+  fs_.space = DiskSpace{.total_bytes = 20 * kGiB, .available_bytes = 10 * kGiB};
+  Open();
+  engine_->MakeRoomForDelete();
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "BALLAST"));
+  fs_.space->available_bytes = kMiB;
+  engine_->MakeRoomForDelete();
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "BALLAST"));
+}
+
+TEST_F(LocalEngineTest, DeletesABatchWithOneSync) {
+  options_.rocksdb_env = &env_;
+  Open();
+  std::vector<ObjectId> ids;
+  for (uint64_t i = 0; i < 20; ++i) ids.push_back(Put(TestContent(70'000, i))->ref.id);
+  int before = env_.log_syncs;
+  EXPECT_EQ(*engine_->DeleteAllBelow(kDefaultDomain, ids, {2}), std::vector<bool>(20, true));
+  EXPECT_EQ(env_.log_syncs, before + 1);
+  EXPECT_EQ(CountPayloadFiles(directory_.path()), 0u);
 }
 
 TEST_F(LocalEngineTest, GivesUpItsBallastWhenADeleteNeedsRoom) {

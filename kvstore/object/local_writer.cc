@@ -17,7 +17,7 @@
 namespace tilekv {
 namespace {
 
-// Claimed at a time by a put of unknown length.
+// Claimed at a time by a put of unknown length that has outgrown the index.
 constexpr uint64_t kClaimStepBytes = 16 * kMiB;
 
 absl::Status Ended() { return MakeError(Reason::kInvalidArgument, "this put has ended"); }
@@ -70,7 +70,7 @@ class LocalWriter : public ObjectWriter {
   ~LocalWriter() override { RemoveFile(); }
 
   absl::Status ClaimSpace() {
-    uint64_t bytes = kClaimStepBytes;
+    uint64_t bytes = kInlineContentBytes;
     if (declared_length_.has_value()) {
       bytes = LayoutOf(*declared_length_, *declared_length_, spec_.encoding).file_length;
     }

@@ -149,13 +149,18 @@ absl::Status MemoryObjectStore::Scan(Domain domain, const std::optional<ObjectId
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> MemoryObjectStore::DeleteBelow(Domain domain, const ObjectId& id,
-                                                    Revision fence) {
+absl::StatusOr<std::vector<bool>> MemoryObjectStore::DeleteAllBelow(Domain domain,
+                                                                    std::span<const ObjectId> ids,
+                                                                    Revision fence) {
   MutexLock lock(mutex_);
-  Entry* entry = Find(domain, id);
-  if (entry == nullptr || entry->row.touched_rev >= fence) return false;
-  entries_.erase({domain, id});
-  return true;
+  std::vector<bool> deleted(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Entry* entry = Find(domain, ids[i]);
+    if (entry == nullptr || entry->row.touched_rev >= fence) continue;
+    entries_.erase({domain, ids[i]});
+    deleted[i] = true;
+  }
+  return deleted;
 }
 
 absl::Status MemoryObjectStore::MarkSuspect(Domain domain, const ObjectId& id) {

@@ -30,10 +30,12 @@ class MemoryObjectStore : public ObjectStore {
   absl::StatusOr<std::optional<ObjectRow>> Stat(Domain domain, const ObjectId& id) override;
   absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
                     const std::function<bool(const ObjectRow&)>& visit) override;
-  absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence) override;
+  absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
+                                                   Revision fence) override;
   absl::Status MarkSuspect(Domain domain, const ObjectId& id) override;
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;
   absl::StatusOr<StoreUsage> Usage() override;
+  absl::Status CheckWritable(uint64_t /*bytes*/) override { return absl::OkStatus(); }
 
   // For tests: damages one stored bit. The object is there and `stored_offset` within it (checked).
   void FlipBit(Domain domain, const ObjectId& id, uint64_t stored_offset);

@@ -120,15 +120,31 @@ class ObjectStore {
   // `visit` returns false.
   virtual absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
                             const std::function<bool(const ObjectRow&)>& visit) = 0;
-  // The sweep's step: deletes the object if its touched_rev is below `fence`, decided in the locked
-  // section. True: deleted.
-  virtual absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence) = 0;
+  // The sweep's step: deletes those of the objects (distinct ids) whose touched_rev is below
+  // `fence`, decided in the locked section, all in one synced batch. True: deleted; in the order of
+  // `ids`.
+  virtual absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain,
+                                                           std::span<const ObjectId> ids,
+                                                           Revision fence) = 0;
+  // The same of one object.
+  absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence) {
+    absl::StatusOr<std::vector<bool>> deleted = DeleteAllBelow(domain, {&id, 1}, fence);
+    if (!deleted.ok()) return deleted.status();
+    return bool{deleted->front()};
+  }
   // A report from outside: a good row becomes suspect. Absent: nothing.
   virtual absl::Status MarkSuspect(Domain domain, const ObjectId& id) = 0;
   // Reads the payload past the page cache and checks it to the id; the row becomes good with a new
   // verified_at, or quarantined, in which case the result is false. NOT_FOUND when absent.
   virtual absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) = 0;
   virtual absl::StatusOr<StoreUsage> Usage() = 0;
+  // Whether this many bytes may be added, here or by others on the same disk, as the catalog does:
+  // STORE_FAILED after a failed sync, STORE_FULL where the disk would fall below the reserve (puts
+  // in flight counted). 0: STORE_FAILED only.
+  virtual absl::Status CheckWritable(uint64_t bytes) = 0;
+  // For whoever removes names, so that it works on a full disk too: gives up the ballast where next
+  // to nothing is free.
+  virtual void MakeRoomForDelete() {}
   // Unlinks payload files that no row names and that cannot be in use. Returns how many.
   virtual absl::StatusOr<uint64_t> RemoveUnnamedFiles() { return 0; }
 };

@@ -239,6 +239,23 @@ TEST_P(ObjectStoreConformance, DeletesOnlyBelowTheFence) {
   EXPECT_EQ(store().Usage()->stored_bytes, 0u);
 }
 
+TEST_P(ObjectStoreConformance, DeletesThoseOfABatchThatAreBelowTheFence) {
+  std::vector<ObjectId> ids;
+  for (uint64_t i = 0; i < 6; ++i) {
+    std::string content = TestContent(i % 2 == 0 ? 10 : 100'000, 20 + i);
+    ids.push_back(PutContent(store(), content, {.touched_rev = {i < 4 ? i : 9}})->ref.id);
+  }
+  ids.insert(ids.begin() + 2, IdOf(0, AsBytes("never put")));
+  auto deleted = store().DeleteAllBelow(kDefaultDomain, ids, {9});
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(*deleted, std::vector<bool>({true, true, false, true, true, false, false}));
+  EXPECT_EQ(store().Usage()->objects, 2u);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(store().Open(kDefaultDomain, ids[i]).ok(), i >= 5) << i;
+  }
+  EXPECT_TRUE(store().DeleteAllBelow(kDefaultDomain, {}, {9})->empty());
+}
+
 TEST_P(ObjectStoreConformance, KeepsAnOpenCopyReadableAfterItsDelete) {
   for (uint64_t size : {uint64_t{10}, uint64_t{500'000}}) {
     std::string content = TestContent(size, 10);

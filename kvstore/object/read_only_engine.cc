@@ -110,10 +110,12 @@ absl::StatusOr<std::vector<LinkResult>> ReadOnlyEngine::Link(Domain, std::span<c
                                                              Revision) {
   return ReadOnly();
 }
-absl::StatusOr<bool> ReadOnlyEngine::DeleteBelow(Domain, const ObjectId&, Revision) {
+absl::StatusOr<std::vector<bool>> ReadOnlyEngine::DeleteAllBelow(Domain, std::span<const ObjectId>,
+                                                                 Revision) {
   return ReadOnly();
 }
 absl::Status ReadOnlyEngine::MarkSuspect(Domain, const ObjectId&) { return ReadOnly(); }
 absl::StatusOr<bool> ReadOnlyEngine::Verify(Domain, const ObjectId&) { return ReadOnly(); }
+absl::Status ReadOnlyEngine::CheckWritable(uint64_t) { return ReadOnly(); }
 
 }  // namespace tilekv

@@ -37,11 +37,13 @@ class ReadOnlyEngine : public ObjectStore {
   absl::StatusOr<std::optional<ObjectRow>> Stat(Domain domain, const ObjectId& id) override;
   absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
                     const std::function<bool(const ObjectRow&)>& visit) override;
-  absl::StatusOr<bool> DeleteBelow(Domain domain, const ObjectId& id, Revision fence) override;
+  absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
+                                                   Revision fence) override;
   absl::Status MarkSuspect(Domain domain, const ObjectId& id) override;
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;
   // Counted by a walk over all rows.
   absl::StatusOr<StoreUsage> Usage() override;
+  absl::Status CheckWritable(uint64_t bytes) override;
 
  private:
   ReadOnlyEngine(const LocalEngineOptions& options, std::unique_ptr<Superblock> superblock,
