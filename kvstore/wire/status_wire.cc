@@ -42,6 +42,11 @@ absl::Status CarrierError(absl::StatusCode code, std::string_view message, std::
     case absl::StatusCode::kCancelled:
       return MakeError(Reason::kCancelled, fmt::format("the call to node {} was cancelled", node));
     case absl::StatusCode::kResourceExhausted:
+      // Not a lack of anything: tried again it is as large.
+      if (message.find("larger than max") != std::string_view::npos) {
+        return MakeError(Reason::kInvalidArgument,
+                         fmt::format("node {}: {}. Ask for less at once", node, message));
+      }
       return MakeError(Reason::kOverloaded, fmt::format("node {}: {}", node, message));
     case absl::StatusCode::kUnauthenticated:
       return MakeError(Reason::kUnauthenticated, fmt::format("node {}: {}", node, message));

@@ -43,6 +43,13 @@ TEST(StatusWire, AnErrorOfTheCarrierNamesTheNode) {
   EXPECT_NE(ErrorText(status).find("Connection refused"), std::string::npos);
 }
 
+TEST(StatusWire, AMessageTooLargeForTheCarrierIsNotWorthAnotherTry) {
+  absl::Status status =
+      StatusFromWire(8, "CLIENT: Received message larger than max (5 vs. 4)", "", "n");
+  EXPECT_EQ(GetReason(status), Reason::kInvalidArgument);
+  EXPECT_EQ(GetReason(StatusFromWire(8, "out of threads", "", "n")), Reason::kOverloaded);
+}
+
 TEST(StatusWire, AReasonOfALaterVersionKeepsItsCode) {
   absl::Status status = StatusFromWire(8, "no room", "\x0a\x07NO_MOON", "n");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
