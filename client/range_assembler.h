@@ -34,6 +34,7 @@ class RangeAssembler {
 
   // Of the reads, the one that the next message belongs to; for errors made elsewhere.
   std::string CurrentObject() const;
+  size_t current() const { return next_; }
   uint64_t received_bytes() const { return received_bytes_; }
 
  private:

@@ -49,6 +49,7 @@ class RemoteNode : public NodeService {
   }
   TILEKV_REMOTE_CALL(Info, InfoResponse)
   TILEKV_REMOTE_CALL(Link, LinkResponse)
+  TILEKV_REMOTE_CALL(ReportDamage, ReportDamageResponse)
   TILEKV_REMOTE_CALL(BeginSession, BeginSessionResponse)
   TILEKV_REMOTE_CALL(EndSession, EndSessionResponse)
   TILEKV_REMOTE_CALL(Commit, CommitResponse)

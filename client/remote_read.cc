@@ -63,6 +63,18 @@ class ReadReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteB
   CallWatch watch_;
 };
 
+// Tells the node that what it sent is not the object: only there its copy can be taken out of use.
+// Best effort; the reader's own error says what matters to it.
+void ReportDamage(RemoteChannels& channels, const ObjectRef& ref, const CallContext& context) {
+  grpc::ClientContext call;
+  SetDeadline(context.WithTimeout(channels.options().sync_timeout_ms), call);
+  v1::ReportDamageRequest request;
+  request.set_domain(kDefaultDomain);
+  ObjectRefToWire(ref, request.add_refs());
+  v1::ReportDamageResponse response;
+  channels.control().ReportDamage(&call, request, &response);
+}
+
 absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> reads,
                        ReadStats* stats, const CallContext& context) {
   v1::ReadObjectsRequest request;
@@ -76,6 +88,9 @@ absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> rea
   ReadReactor reactor(reads, channels.address());
   grpc::Status status = reactor.Run(channels, request, context);
   if (stats != nullptr) stats->received_bytes += reactor.assembler().received_bytes();
+  if (GetReason(reactor.failed()) == Reason::kDataLoss) {
+    ReportDamage(channels, reads[reactor.assembler().current()].ref, context);
+  }
   TILEKV_RETURN_IF_ERROR(reactor.failed());
   if (reactor.stalled()) {
     return MakeError(

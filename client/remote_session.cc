@@ -31,6 +31,11 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
     if (thread_.joinable()) thread_.join();
   }
 
+  absl::Status status() override {
+    MutexLock lock(mutex_);
+    return lost_;
+  }
+
   absl::Status Start() {
     auto stream = std::make_unique<Stream>();
     TILEKV_RETURN_IF_ERROR(Open(*stream));
@@ -74,7 +79,7 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
         }
         absl::Status status = Close(*stream);
         stream.reset();
-        if (GetReason(status) == Reason::kSessionLost) return;
+        if (IsLost(status)) return;
       }
       {
         MutexLock lock(mutex_);
@@ -84,8 +89,16 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
       auto next = std::make_unique<Stream>();
       absl::Status opened = Open(*next);
       if (opened.ok()) stream = std::move(next);
-      if (GetReason(opened) == Reason::kSessionLost) return;
+      if (IsLost(opened)) return;
     }
+  }
+
+  // Then nothing can be kept any more, and the session's next call is told.
+  bool IsLost(const absl::Status& status) {
+    if (GetReason(status) != Reason::kSessionLost) return false;
+    MutexLock lock(mutex_);
+    lost_ = status;
+    return true;
   }
 
   const std::shared_ptr<RemoteChannels> channels_;
@@ -93,6 +106,7 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
   Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;  // to be cancelled
   std::thread thread_;
 };

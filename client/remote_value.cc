@@ -99,7 +99,9 @@ absl::StatusOr<v1::BatchPutResponse> RemoteBatchPut(RemoteChannels& channels,
   if (!reply.ParseFromString(text) || reply.compares_size() != request.items_size()) {
     return BadAnswer(channels, what);
   }
-  if (fixed) fixed({reply.compares().begin(), reply.compares().end()});
+  if (fixed) {
+    TILEKV_RETURN_IF_ERROR(fixed({reply.compares().begin(), reply.compares().end()}));
+  }
   // An empty message says that the compares were heard; before it the node writes nothing.
   stream.SetStallTimeout(channels.options().sync_timeout_ms);
   if (!stream.Write(ToBuffer(""), true) || !stream.Read(text)) {

@@ -28,6 +28,7 @@ class FlakyNode : public RetryingNode {
   int lose_replies = 0;             // so many that follow do, but their reply is lost
   absl::Status refuse;              // once
   std::function<void()> meanwhile;  // runs once after a reply was lost
+  absl::Status keeper_status;
   int calls = 0;
 
   absl::StatusOr<v1::PutValueOutcome> PutValue(const v1::PutValueHeader& header, ByteSource* source,
@@ -47,6 +48,17 @@ class FlakyNode : public RetryingNode {
   absl::StatusOr<v1::CommitResponse> Commit(const v1::CommitRequest& request,
                                             const CallContext& context) override {
     return Call([&] { return node_->Commit(request, context); });
+  }
+  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string&) override {
+    class Keeper : public SessionKeeper {
+     public:
+      explicit Keeper(const absl::Status& status) : status_(status) {}
+      absl::Status status() override { return status_; }
+
+     private:
+      const absl::Status& status_;
+    };
+    return std::make_unique<Keeper>(keeper_status);
   }
   absl::StatusOr<v1::SetTagResponse> SetTag(const v1::SetTagRequest& request,
                                             const CallContext& context) override {
@@ -212,13 +224,52 @@ TEST_F(ClientRetry, ACommitWhoseReplyIsLostIsOneVersion) {
   EXPECT_EQ(flaky_->calls, 3);
 }
 
+TEST_F(ClientRetry, ASessionKnownToBeLostFailsItsNextCall) {
+  auto session = store_->BeginSession("test");
+  ASSERT_TRUE(session.ok());
+  std::string content = "content";
+  ObjectRef ref = RefOf(0, AsBytes(content));
+  ASSERT_TRUE((*session)->Put(ref, AsBytes(content)).ok());
+  flaky_->keeper_status = MakeError(Reason::kSessionLost, "over");
+  EXPECT_EQ(GetReason((*session)->Put(ref, AsBytes(content)).status()), Reason::kSessionLost);
+  EXPECT_EQ(GetReason((*session)->Link({&ref, 1}).status()), Reason::kSessionLost);
+}
+
+TEST_F(ClientRetry, EachCommitOfASessionIsOneOfItsOwn) {
+  auto session = store_->BeginSession("test");
+  ASSERT_TRUE(session.ok());
+  v1::CommitRequest request;
+  request.set_ns("default");
+  request.set_name("m");
+  uint64_t number = 0;
+  // The same root twice on purpose: a version that says the same again is a version.
+  for (std::string content : {"one", "two", "two"}) {
+    ObjectRef root = RefOf(0, AsBytes(content));
+    ASSERT_TRUE((*session)->Put(root, AsBytes(content)).ok());
+    ObjectRefToWire(root, request.mutable_root());
+    flaky_->lose_replies = 1;
+    auto response = (*session)->Commit(request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->version().record().number(), ++number);
+    EXPECT_EQ(*ObjectRefFromWire(response->version().record().root()), root);
+  }
+  // Not known whether it happened: asked again, it is the same commit.
+  flaky_->lose_replies = 100;
+  EXPECT_THAT(ErrorText((*session)->Commit(request).status()),
+              testing::HasSubstr("may have happened"));
+  flaky_->lose_replies = 0;
+  EXPECT_EQ((*session)->Commit(request)->version().record().number(), ++number);
+}
+
 TEST_F(ClientRetry, ACallThatMayNotHappenTwiceIsNotSentAgain) {
   v1::SetTagRequest request;
   request.set_ns("default");
   request.set_name("m");
   request.set_tag("t");
   flaky_->lose_replies = 1;
-  EXPECT_EQ(GetReason(store_->node().SetTag(request).status()), Reason::kNodeUnavailable);
+  absl::Status status = store_->node().SetTag(request).status();
+  EXPECT_EQ(GetReason(status), Reason::kNodeUnavailable);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("may have happened"));
   EXPECT_EQ(flaky_->calls, 1);
 }
 

@@ -97,8 +97,10 @@ class UploadSession {
   virtual absl::StatusOr<bool> Put(const ObjectRef& ref, Bytes content,
                                    const Encoding& encoding = {},
                                    const CallContext& context = {}) = 0;
-  // Token, revision and commit id are filled in here; retried safely with the same commit id. The
-  // id is drawn at the first call and stays.
+  // Token, revision and commit id are filled in here. The id is the commit's own: as long as it is
+  // not known whether the commit has happened, committing the same root to the same name again
+  // makes no second version. Once it was applied or refused, the next commit is a new one; a
+  // session makes any number.
   virtual absl::StatusOr<v1::CommitResponse> Commit(v1::CommitRequest request,
                                                     const CallContext& context = {}) = 0;
   virtual const std::string& token() const = 0;

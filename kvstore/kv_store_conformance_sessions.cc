@@ -144,17 +144,33 @@ TEST_P(KvStoreConformance, ACommitRetriedWithTheSameIdIsOneVersion) {
   Upload(*session, model);
   v1::CommitRequest request = CommitOf(model, "m");
   request.mutable_if_latest()->set_absent(true);
-  auto first = session->Commit(request);
-  auto second = session->Commit(request);
+  request.set_token(session->token());
+  request.set_session_rev(session->session_rev().value);
+  request.set_commit_id(std::string(16, 'c'));
+  auto first = store_->node().Commit(request);
+  auto second = store_->node().Commit(request);
   ASSERT_TRUE(first.ok() && second.ok()) << second.status();
   EXPECT_TRUE(second->applied());
   EXPECT_EQ(second->version().record().number(), 1u);
   // Whatever has happened to the version since, and to the session.
   DeleteVersions("m", {1}, true);
-  auto third = session->Commit(request);
+  auto third = store_->node().Commit(request);
   ASSERT_TRUE(third.ok()) << third.status();
   EXPECT_TRUE(third->applied());
   EXPECT_EQ(third->version().record().number(), 1u);
+}
+
+TEST_P(KvStoreConformance, ASessionMakesAnyNumberOfVersions) {
+  auto session = Begin();
+  for (uint64_t number : {1, 2, 3}) {
+    TestModel model = MakeModel({number});
+    Upload(*session, model);
+    auto response = session->Commit(CommitOf(model, "m"));
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_TRUE(response->applied());
+    EXPECT_EQ(response->version().record().number(), number);
+    EXPECT_EQ(*ObjectRefFromWire(response->version().record().root()), model.root);
+  }
 }
 
 TEST_P(KvStoreConformance, AnEndedSessionIsLost) {

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "fmt/format.h"
 #include "kvstore/base/clock.h"
 #include "kvstore/base/status.h"
 
@@ -12,7 +13,12 @@ namespace {
 
 constexpr int kMaxDoublings = 6;
 
-enum class Twice { kSafe, kNotSafe };
+// What a call that is sent twice does, and what one without an answer may have done.
+enum class Effect {
+  kNone,        // reads, links, sessions, objects: may be sent again, and nobody needs to know
+  kRepeatable,  // a change that is made once however often it is sent
+  kOnce,        // a change that is not sent again
+};
 
 const absl::Status& StatusOf(const absl::Status& status) { return status; }
 template <typename T>
@@ -20,15 +26,29 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
+// An error of a change that may have reached the node says so.
+absl::Status Explained(Effect effect, const absl::Status& status) {
+  Reason reason = GetReason(status);
+  bool unanswered = reason == Reason::kNodeUnavailable || reason == Reason::kDeadlineExceeded ||
+                    reason == Reason::kCancelled;
+  if (effect == Effect::kNone || !unanswered) return status;
+  return MakeError(reason, fmt::format("{}; the change may have happened all the same: look before "
+                                       "making it again",
+                                       std::string(status.message())));
+}
+
 template <typename Call>
-auto Retry(Twice twice, const RetryOptions& options, const CallContext& context, Call call) {
+auto Retry(Effect effect, const RetryOptions& options, const CallContext& context, Call call) {
   RetryPolicy policy(options, context);
   auto result = call();
   while (true) {
     Reason reason = GetReason(StatusOf(result));
     bool again = reason == Reason::kOverloaded ||
-                 (reason == Reason::kNodeUnavailable && twice == Twice::kSafe);
-    if (!again || !policy.TryAgain()) return result;
+                 (reason == Reason::kNodeUnavailable && effect != Effect::kOnce);
+    if (!again || !policy.TryAgain()) {
+      if (!result.ok()) result = Explained(effect, StatusOf(result));
+      return result;
+    }
     result = call();
   }
 }
@@ -52,53 +72,54 @@ bool RetryPolicy::TryAgain() {
   return true;
 }
 
-#define TILEKV_RETRY(Name, twice)                                                          \
-  absl::StatusOr<v1::Name##Response> RetryingNode::Name(const v1::Name##Request& request,  \
-                                                        const CallContext& context) {      \
-    return Retry(twice, options_, context, [&] { return node_->Name(request, context); }); \
+#define TILEKV_RETRY(Name, effect)                                                          \
+  absl::StatusOr<v1::Name##Response> RetryingNode::Name(const v1::Name##Request& request,   \
+                                                        const CallContext& context) {       \
+    return Retry(effect, options_, context, [&] { return node_->Name(request, context); }); \
   }
-TILEKV_RETRY(Info, Twice::kSafe)
-TILEKV_RETRY(Link, Twice::kSafe)
-TILEKV_RETRY(BeginSession, Twice::kSafe)
-TILEKV_RETRY(EndSession, Twice::kSafe)
-TILEKV_RETRY(Commit, Twice::kSafe)
-TILEKV_RETRY(GetValue, Twice::kSafe)
-TILEKV_RETRY(DeleteValue, Twice::kNotSafe)
-TILEKV_RETRY(ListValues, Twice::kSafe)
-TILEKV_RETRY(BatchGet, Twice::kSafe)
-TILEKV_RETRY(ListModels, Twice::kSafe)
-TILEKV_RETRY(ResolveVersion, Twice::kSafe)
-TILEKV_RETRY(ListVersions, Twice::kSafe)
-TILEKV_RETRY(SetTag, Twice::kNotSafe)
-TILEKV_RETRY(RemoveTag, Twice::kNotSafe)
-TILEKV_RETRY(DeleteVersions, Twice::kNotSafe)
-TILEKV_RETRY(UndeleteVersion, Twice::kNotSafe)
-TILEKV_RETRY(Locate, Twice::kSafe)
-TILEKV_RETRY(FindReferrers, Twice::kSafe)
-TILEKV_RETRY(Usage, Twice::kSafe)
-TILEKV_RETRY(Collect, Twice::kNotSafe)
-TILEKV_RETRY(Fsck, Twice::kSafe)
+TILEKV_RETRY(Info, Effect::kNone)
+TILEKV_RETRY(Link, Effect::kNone)
+TILEKV_RETRY(ReportDamage, Effect::kNone)
+TILEKV_RETRY(BeginSession, Effect::kNone)
+TILEKV_RETRY(EndSession, Effect::kNone)
+TILEKV_RETRY(Commit, Effect::kRepeatable)
+TILEKV_RETRY(GetValue, Effect::kNone)
+TILEKV_RETRY(DeleteValue, Effect::kOnce)
+TILEKV_RETRY(ListValues, Effect::kNone)
+TILEKV_RETRY(BatchGet, Effect::kNone)
+TILEKV_RETRY(ListModels, Effect::kNone)
+TILEKV_RETRY(ResolveVersion, Effect::kNone)
+TILEKV_RETRY(ListVersions, Effect::kNone)
+TILEKV_RETRY(SetTag, Effect::kOnce)
+TILEKV_RETRY(RemoveTag, Effect::kOnce)
+TILEKV_RETRY(DeleteVersions, Effect::kOnce)
+TILEKV_RETRY(UndeleteVersion, Effect::kOnce)
+TILEKV_RETRY(Locate, Effect::kNone)
+TILEKV_RETRY(FindReferrers, Effect::kNone)
+TILEKV_RETRY(Usage, Effect::kNone)
+TILEKV_RETRY(Collect, Effect::kOnce)
+TILEKV_RETRY(Fsck, Effect::kNone)
 #undef TILEKV_RETRY
 
 absl::StatusOr<v1::CommitResponse> RetryingNode::CopyVersion(const v1::CopyVersionRequest& request,
                                                              const CallContext& context) {
-  return Retry(Twice::kSafe, options_, context,
+  return Retry(Effect::kRepeatable, options_, context,
                [&] { return node_->CopyVersion(request, context); });
 }
 
 absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> RetryingNode::KeepSession(
     const std::string& token) {
   const CallContext context;
-  return Retry(Twice::kSafe, options_, context, [&] { return node_->KeepSession(token); });
+  return Retry(Effect::kNone, options_, context, [&] { return node_->KeepSession(token); });
 }
 
 absl::StatusOr<bool> RetryingNode::PutObject(const ObjectPut& put, const CallContext& context) {
-  return Retry(Twice::kSafe, options_, context, [&] { return node_->PutObject(put, context); });
+  return Retry(Effect::kNone, options_, context, [&] { return node_->PutObject(put, context); });
 }
 
 absl::Status RetryingNode::ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats,
                                        const CallContext& context) {
-  return Retry(Twice::kSafe, options_, context,
+  return Retry(Effect::kNone, options_, context,
                [&] { return node_->ReadObjects(reads, stats, context); });
 }
 

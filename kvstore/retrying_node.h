@@ -1,6 +1,7 @@
 // RetryingNode: the calls of another node, tried again where that is safe.
 //
-// NODE_UNAVAILABLE: the call may have happened or not. Calls that may be sent twice are: reads,
+// NODE_UNAVAILABLE: the call may have happened or not; where it changes something, the error that
+// comes in the end says so. Calls that may be sent twice are: reads,
 // links, puts of objects, sessions, commits (by their commit id). OVERLOADED: the call has not
 // happened; any call is sent again. Puts of values go through as they are: who knows their source
 // and their compare retries them (node_store.h). Waits grow from one try to the next, with jitter.
@@ -48,6 +49,7 @@ class RetryingNode : public NodeService {
                                           const CallContext& context = {}) override
   TILEKV_NODE_CALL(Info);
   TILEKV_NODE_CALL(Link);
+  TILEKV_NODE_CALL(ReportDamage);
   TILEKV_NODE_CALL(BeginSession);
   TILEKV_NODE_CALL(EndSession);
   TILEKV_NODE_CALL(Commit);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/wire/object_messages.h"
@@ -12,6 +13,13 @@ namespace {
 
 constexpr size_t kCommitIdBytes = 16;
 
+// Errors after which the commit has surely not happened and will not.
+bool IsRefused(const absl::Status& status) {
+  Reason reason = GetReason(status);
+  return reason == Reason::kInvalidArgument || reason == Reason::kTooFewCopies ||
+         reason == Reason::kNotFound || reason == Reason::kSessionLost;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UploadSession>> NodeUploadSession::Begin(NodeService& node,
@@ -20,8 +28,8 @@ absl::StatusOr<std::unique_ptr<UploadSession>> NodeUploadSession::Begin(NodeServ
   v1::BeginSessionRequest request;
   request.set_holder(holder);
   TILEKV_ASSIGN_OR_RETURN(v1::BeginSessionResponse begun, node.BeginSession(request));
-  auto session = std::unique_ptr<NodeUploadSession>(new NodeUploadSession(
-      node, random.Bytes(kCommitIdBytes), begun.token(), Revision{begun.session_rev()}));
+  auto session = std::unique_ptr<NodeUploadSession>(
+      new NodeUploadSession(node, random, begun.token(), Revision{begun.session_rev()}));
   TILEKV_ASSIGN_OR_RETURN(session->keeper_, node.KeepSession(session->token_));
   return session;
 }
@@ -36,6 +44,7 @@ NodeUploadSession::~NodeUploadSession() {
 
 absl::StatusOr<std::vector<bool>> NodeUploadSession::Link(std::span<const ObjectRef> refs,
                                                           const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(keeper_->status());
   std::vector<bool> present;
   present.reserve(refs.size());
   while (!refs.empty()) {
@@ -56,6 +65,7 @@ absl::StatusOr<std::vector<bool>> NodeUploadSession::Link(std::span<const Object
 
 absl::StatusOr<bool> NodeUploadSession::Put(const ObjectRef& ref, Bytes content,
                                             const Encoding& encoding, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(keeper_->status());
   ObjectPut put;
   put.session_rev = session_rev_;
   put.ref = ref;
@@ -68,8 +78,20 @@ absl::StatusOr<v1::CommitResponse> NodeUploadSession::Commit(v1::CommitRequest r
                                                              const CallContext& context) {
   request.set_token(token_);
   request.set_session_rev(session_rev_.value);
-  request.set_commit_id(commit_id_);
-  return node_.Commit(request, context);
+  std::string what =
+      fmt::format("{}/{}/{}", request.ns(), request.name(), request.root().SerializeAsString());
+  {
+    MutexLock lock(mutex_);
+    std::string& id = commit_ids_[what];
+    if (id.empty()) id = random_.Bytes(kCommitIdBytes);
+    request.set_commit_id(id);
+  }
+  absl::StatusOr<v1::CommitResponse> response = node_.Commit(request, context);
+  if (response.ok() || IsRefused(response.status())) {
+    MutexLock lock(mutex_);
+    commit_ids_.erase(what);
+  }
+  return response;
 }
 
 }  // namespace tilekv

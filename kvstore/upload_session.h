@@ -1,9 +1,11 @@
 // An upload session of a client, over one node.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
+#include "kvstore/base/mutex.h"
 #include "kvstore/base/random.h"
 #include "kvstore/kv_store.h"
 
@@ -26,18 +28,17 @@ class NodeUploadSession : public UploadSession {
   Revision session_rev() const override { return session_rev_; }
 
  private:
-  NodeUploadSession(NodeService& node, std::string commit_id, std::string token,
-                    Revision session_rev)
-      : node_(node),
-        commit_id_(std::move(commit_id)),
-        token_(std::move(token)),
-        session_rev_(session_rev) {}
+  NodeUploadSession(NodeService& node, Random& random, std::string token, Revision session_rev)
+      : node_(node), random_(random), token_(std::move(token)), session_rev_(session_rev) {}
 
   NodeService& node_;
-  const std::string commit_id_;
+  Random& random_;
   const std::string token_;
   const Revision session_rev_;
   std::unique_ptr<NodeService::SessionKeeper> keeper_;
+  Mutex mutex_;
+  // Ids of commits of which it is not known whether they happened, by name and root.
+  std::map<std::string, std::string> commit_ids_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tilekv

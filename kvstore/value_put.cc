@@ -197,7 +197,12 @@ absl::StatusOr<std::vector<PutResult>> ValuePut::PutBatch(
   while (true) {
     std::vector<uint64_t> fixed;
     auto result = node_.BatchPut(
-        request, [&fixed](const std::vector<uint64_t>& compares) { fixed = compares; }, context);
+        request,
+        [&fixed](const std::vector<uint64_t>& compares) {
+          fixed = compares;
+          return absl::OkStatus();
+        },
+        context);
     if (result.ok()) {
       std::vector<PutResult> results;
       for (const v1::PutValueOutcome& outcome : result->outcomes()) {

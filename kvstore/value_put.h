@@ -2,9 +2,10 @@
 // do not know; in chunks where that is asked for.
 //
 // The first exchange fixes the compare of the write and tells it before anything is written. A
-// retry carries the same request id and compare: it finds its own record, writes what was not
-// written, or learns that it cannot know (OUTCOME_UNKNOWN). A put whose source cannot be read twice
-// is tried again only while none of it was taken.
+// retry carries the same request id and compare: it finds its own record, writes over the version
+// that the first try would have replaced, or learns that it cannot know (OUTCOME_UNKNOWN): the key
+// was written by another, or is absent as before the first try. A put whose source cannot be read
+// twice is tried again only while none of it was taken.
 #pragma once
 
 #include <memory>

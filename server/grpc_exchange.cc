@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/mutex.h"
 #include "kvstore/base/status.h"
@@ -16,8 +17,10 @@ namespace {
 constexpr std::chrono::seconds kHeardWithin(10);
 
 // 1. The request comes; the node fixes the compares, which are the first reply.
-// 2. The client says that it has heard them, by another message or by closing its side. Only then
-//    the node writes: a client that did not hear them may begin anew without an unknown outcome.
+// 2. The client says that it has heard them, by another message. Only then the node writes: a
+// client
+//    that did not hear them may begin anew without an unknown outcome. A stream that ends before,
+//    or says nothing for too long, ends the call and nothing is written.
 // 3. The outcomes are the second reply.
 class BatchPutReactor final
     : public grpc::ServerBidiReactor<v1::BatchPutRequest, v1::BatchPutResponse> {
@@ -44,19 +47,20 @@ class BatchPutReactor final
     absl::Status wanted = served_.context().Check();
     if (!wanted.ok()) return Finish(served_.End(wanted));
     absl::StatusOr<v1::BatchPutResponse> result = service_.node.BatchPut(
-        request_, [this](const std::vector<uint64_t>& compares) { Tell(compares); },
+        request_, [this](const std::vector<uint64_t>& compares) { return Tell(compares); },
         served_.context());
-    if (!result.ok()) return Finish(served_.End(result.status()));
     {
       MutexLock lock(mutex_);
       while (writing_) changed_.Wait(mutex_);
     }
+    if (!result.ok()) return Finish(served_.End(result.status()));
     outcomes_ = *std::move(result);
     outcomes_.clear_compares();
     StartWriteAndFinish(&outcomes_, grpc::WriteOptions(), served_.End(absl::OkStatus()));
   }
 
-  void Tell(const std::vector<uint64_t>& fixed) {
+  // OK once the client has heard the compares.
+  absl::Status Tell(const std::vector<uint64_t>& fixed) {
     compares_.mutable_compares()->Assign(fixed.begin(), fixed.end());
     {
       MutexLock lock(mutex_);
@@ -66,9 +70,20 @@ class BatchPutReactor final
     StartWrite(&compares_);
     MutexLock lock(mutex_);
     auto until = std::chrono::steady_clock::now() + kHeardWithin;
-    while (!heard_ && std::chrono::steady_clock::now() < until) {
+    while (!heard_ && !gone_ && std::chrono::steady_clock::now() < until) {
       changed_.WaitFor(mutex_, kHeardWithin);
     }
+    if (heard_) return absl::OkStatus();
+    if (gone_) {
+      return MakeError(Reason::kCancelled,
+                       "the stream ended before its client said, by a second message, that it has "
+                       "the compares; nothing was written");
+    }
+    return MakeError(
+        Reason::kDeadlineExceeded,
+        fmt::format("the client did not say within {} s, by a second message, that it has the "
+                    "compares; nothing was written",
+                    kHeardWithin.count()));
   }
 
   void OnWriteDone(bool) override {
@@ -89,6 +104,7 @@ class BatchPutReactor final
   Mutex mutex_;
   CondVar changed_;
   bool heard_ ABSL_GUARDED_BY(mutex_) = false;
+  bool gone_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more comes from the client
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

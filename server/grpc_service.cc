@@ -76,14 +76,15 @@ struct Served<First, Rest...> {
 using NodeMethods =
     Served<v1::Node::WithRawCallbackMethod_PutObject, v1::Node::WithRawCallbackMethod_ReadObjects,
            v1::Node::WithRawCallbackMethod_PutValue, v1::Node::WithCallbackMethod_Info,
-           v1::Node::WithCallbackMethod_Link, v1::Node::WithCallbackMethod_BeginSession,
-           v1::Node::WithCallbackMethod_KeepSession, v1::Node::WithCallbackMethod_EndSession,
-           v1::Node::WithCallbackMethod_Commit, v1::Node::WithCallbackMethod_GetValue,
-           v1::Node::WithCallbackMethod_DeleteValue, v1::Node::WithCallbackMethod_ListValues,
-           v1::Node::WithCallbackMethod_BatchGet, v1::Node::WithCallbackMethod_BatchPut,
-           v1::Node::WithCallbackMethod_ListModels, v1::Node::WithCallbackMethod_ResolveVersion,
-           v1::Node::WithCallbackMethod_ListVersions, v1::Node::WithCallbackMethod_SetTag,
-           v1::Node::WithCallbackMethod_RemoveTag, v1::Node::WithCallbackMethod_DeleteVersions,
+           v1::Node::WithCallbackMethod_Link, v1::Node::WithCallbackMethod_ReportDamage,
+           v1::Node::WithCallbackMethod_BeginSession, v1::Node::WithCallbackMethod_KeepSession,
+           v1::Node::WithCallbackMethod_EndSession, v1::Node::WithCallbackMethod_Commit,
+           v1::Node::WithCallbackMethod_GetValue, v1::Node::WithCallbackMethod_DeleteValue,
+           v1::Node::WithCallbackMethod_ListValues, v1::Node::WithCallbackMethod_BatchGet,
+           v1::Node::WithCallbackMethod_BatchPut, v1::Node::WithCallbackMethod_ListModels,
+           v1::Node::WithCallbackMethod_ResolveVersion, v1::Node::WithCallbackMethod_ListVersions,
+           v1::Node::WithCallbackMethod_SetTag, v1::Node::WithCallbackMethod_RemoveTag,
+           v1::Node::WithCallbackMethod_DeleteVersions,
            v1::Node::WithCallbackMethod_UndeleteVersion, v1::Node::WithCallbackMethod_CopyVersion,
            v1::Node::WithCallbackMethod_Locate, v1::Node::WithCallbackMethod_FindReferrers,
            v1::Node::WithCallbackMethod_Usage, v1::Node::WithCallbackMethod_Collect,
@@ -103,9 +104,10 @@ class GrpcNodeService : public NodeMethods {
   }
   TILEKV_UNARY(Info, InfoResponse, short_calls)
   TILEKV_UNARY(Link, LinkResponse, short_calls)
+  TILEKV_UNARY(ReportDamage, ReportDamageResponse, long_calls)
   TILEKV_UNARY(BeginSession, BeginSessionResponse, short_calls)
   TILEKV_UNARY(EndSession, EndSessionResponse, short_calls)
-  TILEKV_UNARY(Commit, CommitResponse, long_calls)
+  TILEKV_UNARY(Commit, CommitResponse, commits)
   TILEKV_UNARY(GetValue, GetValueResponse, short_calls)
   TILEKV_UNARY(DeleteValue, DeleteValueResponse, short_calls)
   TILEKV_UNARY(ListValues, ListValuesResponse, short_calls)
@@ -117,7 +119,7 @@ class GrpcNodeService : public NodeMethods {
   TILEKV_UNARY(RemoveTag, RemoveTagResponse, short_calls)
   TILEKV_UNARY(DeleteVersions, DeleteVersionsResponse, short_calls)
   TILEKV_UNARY(UndeleteVersion, UndeleteVersionResponse, short_calls)
-  TILEKV_UNARY(CopyVersion, CommitResponse, long_calls)
+  TILEKV_UNARY(CopyVersion, CommitResponse, commits)
   TILEKV_UNARY(Locate, LocateResponse, short_calls)
   TILEKV_UNARY(FindReferrers, FindReferrersResponse, long_calls)
   TILEKV_UNARY(Usage, UsageResponse, long_calls)

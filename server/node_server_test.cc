@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -379,6 +381,77 @@ TEST_F(NodeServerTest, HealthAndReflectionAnswer) {
                               "\x22" + std::string(1, static_cast<char>(service.size())) + service);
   EXPECT_THAT(described, HasSubstr("ReadObjects"));  // framed by hand, and described all the same
   EXPECT_THAT(described, HasSubstr("BatchPut"));
+}
+
+TEST_F(NodeServerTest, ABatchIsNotWrittenBeforeItsClientHasHeardTheCompares) {
+  v1::BatchPutRequest request;
+  request.set_request_id(std::string(16, 'r'));
+  request.add_items()->set_key("k");
+  for (bool heard : {false, true}) {
+    grpc::ClientContext call;
+    auto stream = stub_->BatchPut(&call);
+    v1::BatchPutResponse response;
+    ASSERT_TRUE(stream->Write(request));
+    ASSERT_TRUE(stream->Read(&response));
+    if (heard) ASSERT_TRUE(stream->Write({}));
+    stream->WritesDone();
+    EXPECT_EQ(stream->Read(&response), heard);
+    EXPECT_EQ(Decoded(stream->Finish()).ok(), heard);
+    v1::GetValueRequest get;
+    get.set_key("k");
+    EXPECT_EQ(node_->node().GetValue(get)->found(), heard);
+  }
+}
+
+TEST_F(NodeServerTest, AReaderThatFindsDamageTellsTheNodeAndStoringAgainHeals) {
+  std::string content = Pattern(300'000, 3);
+  ObjectRef ref = Store(content);
+  int damaged = 0;
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(node_->directory() / "payload")) {
+    if (!file.is_regular_file()) continue;
+    std::fstream bytes(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(kPayloadHeaderBytes + 100'000);
+    bytes.put(static_cast<char>(content[100'000] ^ 1));
+    damaged += bytes.good();
+  }
+  ASSERT_EQ(damaged, 1);
+  auto remote = ConnectNode(node_->address());
+  ASSERT_TRUE(remote.ok()) << remote.status();
+  std::string got(content.size(), '\0');
+  ObjectRead read{ref, 0, MutableBytes(reinterpret_cast<uint8_t*>(got.data()), got.size())};
+  EXPECT_EQ(GetReason((*remote)->ReadObjects({&read, 1})), Reason::kDataLoss);
+
+  uint64_t session_rev = BeginSession();
+  v1::LinkRequest link;
+  link.set_session_rev(session_rev);
+  ObjectRefToWire(ref, link.add_refs());
+  EXPECT_FALSE((*remote)->Link(link)->present(0));
+  ObjectPut put;
+  put.session_rev = Revision{session_rev};
+  put.ref = ref;
+  put.content = AsBytes(content);
+  auto stored = (*remote)->PutObject(put);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_TRUE(*stored);
+  EXPECT_TRUE((*remote)->ReadObjects({&read, 1}).ok());
+  EXPECT_EQ(got, content);
+}
+
+TEST_F(NodeServerTest, ASessionThatEndedWhileItsCallWasBrokenIsKnownToBeLost) {
+  auto remote = ConnectNode(node_->address());
+  ASSERT_TRUE(remote.ok()) << remote.status();
+  auto session = (*remote)->BeginSession({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto keeper = (*remote)->KeepSession(session->token());
+  ASSERT_TRUE(keeper.ok()) << keeper.status();
+  EXPECT_TRUE((*keeper)->status().ok());
+  v1::EndSessionRequest end;
+  end.set_token(session->token());
+  node_->StopServer();
+  ASSERT_TRUE(node_->node().EndSession(end).ok());
+  node_->StartServer();
+  EXPECT_TRUE(Eventually([&] { return GetReason((*keeper)->status()) == Reason::kSessionLost; }));
 }
 
 TEST(NodeServer, APortThatIsTakenIsAnErrorThatNamesIt) {

@@ -7,6 +7,7 @@ namespace {
 
 // Threads wait for the disk most of the time; group commits want many callers at once.
 constexpr int kShortThreads = 16;
+constexpr int kCommitThreads = 4;
 constexpr int kLongThreads = 4;
 constexpr int kWriteThreads = 8;
 constexpr int kReadThreads = 4;
@@ -44,6 +45,7 @@ ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const Me
       client_stream("client_stream", plan.client_stream_bytes, WaitsOf(metrics, "client_stream")),
       client_read("client_read", plan.client_read_bytes, WaitsOf(metrics, "client_read")),
       short_calls("short", kShortThreads),
+      commits("commit", kCommitThreads),
       long_calls("long", kLongThreads),
       writes("write", kWriteThreads),
       reads("read", kReadThreads),

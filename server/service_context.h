@@ -48,7 +48,8 @@ struct ServiceContext {
 
   // Never disk on a gRPC thread. Apart, so that a long walk or a slow sync holds up nothing short.
   ThreadPool short_calls;
-  ThreadPool long_calls;
+  ThreadPool commits;     // walk trees too, but nobody who made a model waits for an administrator
+  ThreadPool long_calls;  // walks of everything
   ThreadPool writes;
   ThreadPool reads;
   ThreadPool exchanges;  // calls that wait for their client

@@ -20,6 +20,7 @@ class TestingNode {
   ~TestingNode();
 
   std::string address() const;  // HOST:PORT
+  const std::filesystem::path& directory() const { return directory_; }
   NodeServer& server() { return *server_; }
   LocalNode& node() { return *node_; }
   // Stops the server, and starts it again on the same port with the same node.

@@ -134,7 +134,11 @@ absl::StatusOr<bool> Collector::AddReachable(Round& round, const v1::ObjectRef& 
   if (unreadable.empty()) return walked;
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> now, node_.catalog.Get(catalog_key));
   if (!now || now->mod_revision != mod) return false;
-  return WithContext(walked, fmt::format("the round ends, nothing was deleted: {}", unreadable));
+  return WithContext(
+      walked, fmt::format("the round ends and nothing was deleted, since {} cannot be read. Store "
+                          "it again from its source, or delete the name that needs it; 'tilekv "
+                          "store fsck' lists everything that is damaged",
+                          unreadable));
 }
 
 absl::StatusOr<bool> Collector::FindLive(Round& round, CatalogSnapshot& snapshot,
@@ -189,16 +193,19 @@ absl::Status Collector::DeleteBatch(const Round& round, const std::vector<Object
                                     v1::CollectResponse& response) {
   TILEKV_ASSIGN_OR_RETURN(bool current, IsCurrent(round));
   if (!current) return MakeError(Reason::kOverloaded, "another round has begun");
-  for (const ObjectRow& row : batch) {
-    TILEKV_CRASH_POINT("collector.before_delete");
-    TILEKV_ASSIGN_OR_RETURN(bool deleted,
-                            node_.objects.DeleteBelow(node_.domain, row.ref.id, round.fence));
-    if (!deleted) {
+  std::vector<ObjectId> ids;
+  ids.reserve(batch.size());
+  for (const ObjectRow& row : batch) ids.push_back(row.ref.id);
+  TILEKV_CRASH_POINT("collector.before_delete");
+  TILEKV_ASSIGN_OR_RETURN(std::vector<bool> deleted,
+                          node_.objects.DeleteAllBelow(node_.domain, ids, round.fence));
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (!deleted[i]) {
       response.set_kept_by_sessions(response.kept_by_sessions() + 1);
       continue;
     }
     response.set_deleted_objects(response.deleted_objects() + 1);
-    response.set_deleted_bytes(response.deleted_bytes() + row.ref.length);
+    response.set_deleted_bytes(response.deleted_bytes() + batch[i].ref.length);
   }
   return absl::OkStatus();
 }
@@ -240,7 +247,16 @@ absl::Status Collector::Sweep(const Round& round, bool dry_run, v1::CollectRespo
 }
 
 absl::StatusOr<v1::CollectResponse> Collector::Collect(bool dry_run, const CallContext& context) {
-  MutexLock lock(one_round_);
+  // Nobody waits here, deaf to their deadline, with a thread of the node.
+  if (running_.exchange(true)) {
+    return MakeError(Reason::kOverloaded, "a collector's round is running; try again after it");
+  }
+  absl::StatusOr<v1::CollectResponse> response = RunRound(dry_run, context);
+  running_ = false;
+  return response;
+}
+
+absl::StatusOr<v1::CollectResponse> Collector::RunRound(bool dry_run, const CallContext& context) {
   for (int restarts = 0; restarts < kMaxRestarts; ++restarts) {
     v1::CollectResponse response;
     Round round;

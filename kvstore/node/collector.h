@@ -18,12 +18,12 @@
 // began after S, too.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kvstore/base/mutex.h"
 #include "kvstore/node/models.h"
 #include "kvstore/node/node_context.h"
 #include "kvstore/node/references.h"
@@ -31,7 +31,7 @@
 
 namespace tilekv {
 
-// Thread-safe; rounds go one after another.
+// Thread-safe. One round at a time, dry or not: beside it another is refused.
 class Collector {
  public:
   Collector(NodeContext& node, Sessions& sessions, RollingSession& rolling, Models& models)
@@ -39,11 +39,13 @@ class Collector {
 
   // The fence of the last round, from its record. Called once, before anything else.
   absl::Status Start();
-  // A dry run purges, raises and deletes nothing, and says what a round would delete.
+  // A dry run purges, raises and deletes nothing, and says what a round would delete. OVERLOADED
+  // while a round is running.
   absl::StatusOr<v1::CollectResponse> Collect(bool dry_run, const CallContext& context);
 
  private:
   struct Round;
+  absl::StatusOr<v1::CollectResponse> RunRound(bool dry_run, const CallContext& context);
   absl::Status Purge(v1::CollectResponse& response, bool dry_run);
   absl::Status PurgeCommitRecords(CatalogSnapshot& snapshot);
   absl::Status BeginRound(Round& round);
@@ -65,7 +67,7 @@ class Collector {
   Sessions& sessions_;
   RollingSession& rolling_;
   Models& models_;
-  Mutex one_round_;
+  std::atomic<bool> running_{false};
 };
 
 }  // namespace tilekv

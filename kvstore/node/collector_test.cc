@@ -59,7 +59,8 @@ TEST_F(CollectorTest, AnUnreadableTreeEndsTheRoundAndIsNamed) {
   absl::Status status = node_->Collect({}).status();
   EXPECT_EQ(GetReason(status), Reason::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
-              testing::AllOf(testing::HasSubstr(root.id.Hex()), testing::HasSubstr("default/m@1")));
+              testing::AllOf(testing::HasSubstr(root.id.Hex()), testing::HasSubstr("default/m@1"),
+                             testing::HasSubstr("tilekv store fsck")));
   EXPECT_TRUE(IsThere(garbage)) << "nothing is deleted";
 }
 
@@ -102,6 +103,16 @@ TEST_F(CollectorTest, ATouchDuringTheSweepIsDecidedInTheLockedSection) {
   v1::CollectResponse round = *node_->Collect({});
   EXPECT_EQ(round.kept_by_sessions(), 1u);
   EXPECT_TRUE(IsThere(root));
+}
+
+TEST_F(CollectorTest, ASecondRoundIsRefusedWhileOneRuns) {
+  PutObject(Begin().session_rev(), 0, "garbage");
+  clock_.Advance(kSessionLease_s * kSecondMicros);
+  absl::Status second;
+  Once("collector.before_delete", [&] { second = node_->Collect({}).status(); });
+  EXPECT_TRUE(node_->Collect({}).ok());
+  EXPECT_EQ(GetReason(second), Reason::kOverloaded);
+  EXPECT_TRUE(node_->Collect({}).ok());
 }
 
 TEST_F(CollectorTest, TheFenceOutlivesTheNode) {

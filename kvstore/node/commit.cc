@@ -8,6 +8,7 @@
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
+#include "kvstore/base/utf8.h"
 #include "kvstore/catalog/keys.h"
 #include "kvstore/model_name.h"
 #include "kvstore/node/commit_tree.h"
@@ -38,6 +39,13 @@ absl::Status CheckPlan(const CommitPlan& plan) {
                                  "{} bytes",
                                  plan.message.size(), plan.author.size(), kMaxCommitMessageBytes,
                                  kMaxCommitAuthorBytes));
+  }
+  // A record with other bytes in a text field is written, and then cannot be read.
+  for (const auto& [what, text] : {std::pair("message", &plan.message), {"author", &plan.author}}) {
+    if (IsValidUtf8(*text)) continue;
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("the {} of a version is text in UTF-8, and '{}' is not", what,
+                                 Printable(*text)));
   }
   if (plan.tags.size() > kMaxTagsPerCommit) {
     return MakeError(Reason::kInvalidArgument, fmt::format("{} tags in one commit; at most {}",
@@ -186,9 +194,17 @@ absl::StatusOr<std::optional<v1::CommitResponse>> Committer::FindDone(const Comm
   if (!record.ParseFromString(entry->value)) {
     return MakeError(Reason::kDataLoss, "the catalog's record of the commit is damaged");
   }
-  if (record.ns() != plan.ns || record.name() != plan.name) {
-    return MakeError(Reason::kInvalidArgument, fmt::format("the commit id was used for {} already",
-                                                           ModelText(record.ns(), record.name())));
+  bool same_root = true;
+  if (record.has_root() && plan.root != ObjectRef{}) {  // a copy does not know its root yet
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef root, ObjectRefFromWire(record.root()));
+    same_root = root == plan.root;
+  }
+  if (record.ns() != plan.ns || record.name() != plan.name || !same_root) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("the commit id was used for version {} of {} already{}; a commit "
+                                 "has an id of its own",
+                                 record.number(), ModelText(record.ns(), record.name()),
+                                 same_root ? "" : ", with another root"));
   }
   TILEKV_ASSIGN_OR_RETURN(HeadState head, ReadHead(node_, plan.ns, plan.name));
   TILEKV_ASSIGN_OR_RETURN(std::optional<VersionState> version,
@@ -321,6 +337,7 @@ absl::StatusOr<std::optional<v1::CommitResponse>> Committer::TryOnce(
   done_record.set_name(plan.name);
   done_record.set_number(number);
   done_record.set_created_micros(record.created_micros());
+  ObjectRefToWire(plan.root, done_record.mutable_root());
   CatalogTxn txn;
   txn.compares = compares;
   AddHead(txn, plan.ns, plan.name, head);

@@ -1,7 +1,8 @@
 // Commit: makes a version of a model visible, or does nothing.
 //
 // 1. The commit id was drawn by the client before its first try. If `commits/<id>` exists, an
-//    earlier try succeeded: that is the answer, whatever has happened to the version since.
+//    earlier try succeeded: that is the answer, whatever has happened to the version since. An id
+//    used for another model or another root is INVALID_ARGUMENT.
 // 2. The session record must be there with the revision that the client was told; the base's record
 //    too, where there is a base.
 // 3. Every tree of the new version is read and checked, except trees of the base: what they reach

@@ -155,6 +155,57 @@ TEST_F(CommitTest, ADamagedTreeIsMissing) {
   EXPECT_THAT(std::string(response.status().message()), testing::HasSubstr(root.id.Hex()));
 }
 
+TEST_F(CommitTest, AMessageThatIsNotTextIsRefusedBecauseItsRecordCouldNotBeRead) {
+  v1::BeginSessionResponse session = Begin();
+  ObjectRef root = PutRoot(session.session_rev(), "tile");
+  v1::CommitRequest request = CommitOf(session, root, "m");
+  request.set_message("caf\xe9");
+  EXPECT_EQ(GetReason(node_->Commit(request).status()), Reason::kInvalidArgument);
+  request.set_message("caf\xc3\xa9");
+  request.set_author("caf\xe9");
+  EXPECT_EQ(GetReason(node_->Commit(request).status()), Reason::kInvalidArgument);
+  request.set_author("who");
+  EXPECT_TRUE(node_->Commit(request)->applied());
+}
+
+TEST_F(CommitTest, ADamagedRecordHidesNoOtherModelAndCanBePurged) {
+  Import("a", "tile");
+  Import("b", "older");
+  Import("b", "newer");
+  ASSERT_TRUE(
+      catalog_
+          .Txn({.compares = {}, .writes = {CatalogWrite::Put(VersionKey("default", "b", 2), "?")}})
+          .ok());
+  auto listed = node_->ListModels({});
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->models_size(), 2);
+  EXPECT_EQ(listed->models(1).latest().record().number(), 2u);
+  v1::ResolveVersionRequest resolve;
+  resolve.set_ns("default");
+  resolve.set_name("b");
+  EXPECT_EQ(GetReason(node_->ResolveVersion(resolve).status()), Reason::kDataLoss);
+
+  v1::DeleteVersionsRequest remove;
+  remove.set_ns("default");
+  remove.set_name("b");
+  remove.add_numbers(2);
+  EXPECT_EQ(GetReason(node_->DeleteVersions(remove).status()), Reason::kDataLoss);
+  remove.set_now(true);
+  auto removed = node_->DeleteVersions(remove);
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_EQ(removed->deleted_size(), 1);
+  EXPECT_EQ(node_->ResolveVersion(resolve)->version().record().number(), 1u);
+  EXPECT_EQ(node_->Fsck({})->problem_count(), 0u);
+}
+
+TEST_F(CommitTest, AnIdThatWasUsedForAnotherRootIsRefused) {
+  v1::BeginSessionResponse session = Begin();
+  v1::CommitRequest request = CommitOf(session, PutRoot(session.session_rev(), "one"), "m");
+  ASSERT_TRUE(node_->Commit(request)->applied());
+  ObjectRefToWire(PutRoot(session.session_rev(), "two"), request.mutable_root());
+  EXPECT_EQ(GetReason(node_->Commit(request).status()), Reason::kInvalidArgument);
+}
+
 TEST_F(CommitTest, AnotherLineStopsEverythingThatWrites) {
   ASSERT_TRUE(
       catalog_.Txn({.compares = {}, .writes = {CatalogWrite::Put(kLineKey, "other")}}).ok());

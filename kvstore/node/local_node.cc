@@ -15,6 +15,12 @@ namespace {
 
 constexpr uint32_t kStoreFormatVersion = 1;
 
+absl::Status CheckCount(int count, const char* what) {
+  if (count <= static_cast<int>(kMaxBatchOperations)) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("{} {}; at most {}", count, what, kMaxBatchOperations));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalNode>> LocalNode::Create(ObjectStore& objects, Catalog& catalog,
@@ -64,11 +70,7 @@ absl::StatusOr<v1::LinkResponse> LocalNode::Link(const v1::LinkRequest& request,
                                                  const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
   TILEKV_RETURN_IF_ERROR(CheckDomain(request.domain()));
-  if (request.refs_size() > static_cast<int>(kMaxBatchOperations)) {
-    return MakeError(Reason::kInvalidArgument,
-                     fmt::format("{} objects in one link; at most {}", request.refs_size(),
-                                 kMaxBatchOperations));
-  }
+  TILEKV_RETURN_IF_ERROR(CheckCount(request.refs_size(), "objects in one link"));
   Revision session_rev{request.session_rev()};
   TILEKV_RETURN_IF_ERROR(sessions_.Use(session_rev));
   std::vector<ObjectRef> refs;
@@ -79,6 +81,24 @@ absl::StatusOr<v1::LinkResponse> LocalNode::Link(const v1::LinkRequest& request,
                           node_.objects.Link(node_.domain, refs, session_rev));
   v1::LinkResponse response;
   for (const LinkResult& result : results) response.add_present(result.present);
+  return response;
+}
+
+absl::StatusOr<v1::ReportDamageResponse> LocalNode::ReportDamage(
+    const v1::ReportDamageRequest& request, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(CheckDomain(request.domain()));
+  TILEKV_RETURN_IF_ERROR(CheckCount(request.refs_size(), "objects reported"));
+  v1::ReportDamageResponse response;
+  for (const v1::ObjectRef& message : request.refs()) {
+    TILEKV_RETURN_IF_ERROR(context.Check());
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(message));
+    absl::StatusOr<bool> good = node_.objects.Verify(node_.domain, ref.id);
+    if (!good.ok() && GetReason(good.status()) != Reason::kNotFound) {
+      // Its copy cannot be read whole just now: read last, and replaced when it is stored again.
+      TILEKV_RETURN_IF_ERROR(node_.objects.MarkSuspect(node_.domain, ref.id));
+    }
+    response.add_good(good.ok() && *good);
+  }
   return response;
 }
 
@@ -206,7 +226,7 @@ absl::StatusOr<v1::BatchPutResponse> LocalNode::BatchPut(const v1::BatchPutReque
                                                          const ComparesFixed& fixed,
                                                          const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
-  return values_.BatchPut(request, fixed);
+  return values_.BatchPut(request, fixed, context);
 }
 
 absl::StatusOr<v1::GetValueResponse> LocalNode::GetValue(const v1::GetValueRequest& request,

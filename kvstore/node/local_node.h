@@ -27,6 +27,7 @@ class LocalNode : public NodeService {
                                           const CallContext& context = {}) override
   TILEKV_NODE_CALL(Info);
   TILEKV_NODE_CALL(Link);
+  TILEKV_NODE_CALL(ReportDamage);
   TILEKV_NODE_CALL(BeginSession);
   TILEKV_NODE_CALL(EndSession);
   TILEKV_NODE_CALL(Commit);

@@ -16,14 +16,12 @@ absl::Status CheckModel(const std::string& ns, const std::string& name) {
 }
 
 // Deletes a version's record, its tags with it.
-absl::Status AddPurge(NodeContext& node, const std::string& ns, const std::string& name,
-                      uint64_t number, CatalogTxn& txn) {
+void AddPurge(const std::string& ns, const std::string& name, uint64_t number, const Tags& tags,
+              CatalogTxn& txn) {
   txn.writes.push_back(CatalogWrite::Delete(VersionKey(ns, name, number)));
-  TILEKV_ASSIGN_OR_RETURN(auto tags, ReadTags(node, ns, name));
   for (const auto& [tag, tagged] : tags) {
     if (tagged == number) txn.writes.push_back(CatalogWrite::Delete(TagKey(ns, name, tag)));
   }
-  return absl::OkStatus();
 }
 
 // The highest live number that is not in `leaving`; 0: none.
@@ -38,6 +36,23 @@ absl::StatusOr<uint64_t> LatestWithout(NodeContext& node, const std::string& ns,
         return false;
       }));
   return latest;
+}
+
+// The head's counts and its latest from the records themselves, without those of `purged`.
+absl::Status CountAgain(NodeContext& node, const std::string& ns, const std::string& name,
+                        const std::set<uint64_t>& purged, HeadState& head) {
+  uint64_t live = 0, deleted = 0, latest = 0;
+  TILEKV_RETURN_IF_ERROR(
+      VisitVersionsDown(node, ns, name, head, 0, [&](const VersionState& version) {
+        if (purged.contains(version.record.number())) return true;
+        if (version.live() && ++live == 1) latest = version.record.number();
+        if (!version.live()) ++deleted;
+        return true;
+      }));
+  head.head.set_live_versions(live);
+  head.head.set_deleted_versions(deleted);
+  head.head.set_latest(latest);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -102,20 +117,26 @@ absl::StatusOr<bool> Models::PlanDelete(const v1::DeleteVersionsRequest& request
       return true;
     }));
   }
+  TILEKV_ASSIGN_OR_RETURN(Tags tags, ReadTags(node_, ns, name));
   std::set<uint64_t> leaving;  // live ones
+  bool damaged = false;        // a record of which it is not known whether it was live
   for (uint64_t number : wanted) {
     TILEKV_ASSIGN_OR_RETURN(std::optional<VersionState> version,
-                            ReadVersion(node_, ns, name, number));
+                            request.now() ? ReadVersionToPurge(node_, ns, name, number)
+                                          : ReadVersion(node_, ns, name, number));
     if (!version || (!version->live() && !request.now())) {
       response.add_missing(number);
       continue;
     }
-    TILEKV_ASSIGN_OR_RETURN(v1::VersionInfo info,
-                            MakeVersionInfo(node_, ns, name, head, version->record));
+    v1::VersionInfo info = MakeVersionInfo(ns, name, head, version->record, tags);
     if (info.tags_size() > 0) *response.add_tagged() = info;
-    if (version->live()) leaving.insert(number);
+    if (version->damaged) {
+      damaged = true;
+    } else if (version->live()) {
+      leaving.insert(number);
+    }
     if (request.now()) {
-      TILEKV_RETURN_IF_ERROR(AddPurge(node_, ns, name, number, txn));
+      AddPurge(ns, name, number, tags, txn);
       if (!version->live()) head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     } else {
       version->record.set_deleted_micros(std::max<int64_t>(node_.clock.WallMicros(), 1));
@@ -126,6 +147,11 @@ absl::StatusOr<bool> Models::PlanDelete(const v1::DeleteVersionsRequest& request
   }
   if (response.tagged_size() > 0) response.clear_deleted();
   if (response.deleted_size() == 0) return false;
+  if (damaged) {
+    std::set<uint64_t> purged(response.deleted().begin(), response.deleted().end());
+    TILEKV_RETURN_IF_ERROR(CountAgain(node_, ns, name, purged, head));
+    return true;
+  }
   if (leaving.contains(head.head.latest())) {
     TILEKV_ASSIGN_OR_RETURN(uint64_t latest, LatestWithout(node_, ns, name, head, leaving));
     head.head.set_latest(latest);
@@ -177,7 +203,8 @@ absl::StatusOr<bool> Models::Purge(const std::string& ns, const std::string& nam
                             ReadVersion(node_, ns, name, number));
     if (!version || version->live() || version->mod != mod) return false;
     txn.compares.push_back(Compare::Mod(VersionKey(ns, name, number), mod));
-    TILEKV_RETURN_IF_ERROR(AddPurge(node_, ns, name, number, txn));
+    TILEKV_ASSIGN_OR_RETURN(Tags tags, ReadTags(node_, ns, name));
+    AddPurge(ns, name, number, tags, txn);
     head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     return true;
   };

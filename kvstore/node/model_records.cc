@@ -48,30 +48,44 @@ absl::StatusOr<std::optional<VersionState>> ReadVersion(NodeContext& node, const
   return state;
 }
 
+absl::StatusOr<std::optional<VersionState>> ReadVersionToPurge(NodeContext& node,
+                                                               const std::string& ns,
+                                                               const std::string& name,
+                                                               uint64_t number) {
+  absl::StatusOr<std::optional<VersionState>> state = ReadVersion(node, ns, name, number);
+  if (state.ok() || GetReason(state.status()) != Reason::kDataLoss) return state;
+  VersionState damaged;
+  damaged.record.set_number(number);
+  damaged.damaged = true;
+  return damaged;
+}
+
 absl::Status VisitVersionsDown(NodeContext& node, const std::string& ns, const std::string& name,
                                const HeadState& head, uint64_t before,
                                const std::function<bool(const VersionState&)>& visit) {
   uint64_t end = head.head.next_version();
   if (before != 0) end = std::min(end, before);
-  // A catalog lists upwards only: windows of numbers, from the top.
+  // A catalog lists upwards only: windows of numbers, from the top. The first is small, since most
+  // look for the newest version only.
+  uint64_t window = 8;
   while (end > 1) {
-    uint64_t from = end > kMaxListPageEntries ? end - kMaxListPageEntries : 1;
+    uint64_t from = end > window ? end - window : 1;
+    window = std::min<uint64_t>(4 * window, kMaxListPageEntries);
     KeyRange range = VersionRange(ns, name, from, end);
     TILEKV_ASSIGN_OR_RETURN(CatalogPage page,
                             node.catalog.List(range.start, range.end, kMaxListPageEntries));
     for (auto entry = page.entries.rbegin(); entry != page.entries.rend(); ++entry) {
-      TILEKV_ASSIGN_OR_RETURN(VersionState state, ToVersion(*entry));
-      if (!visit(state)) return absl::OkStatus();
+      absl::StatusOr<VersionState> state = ToVersion(*entry);
+      if (!state.ok()) continue;
+      if (!visit(*state)) return absl::OkStatus();
     }
     end = from;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::pair<std::string, uint64_t>>> ReadTags(NodeContext& node,
-                                                                       const std::string& ns,
-                                                                       const std::string& name) {
-  std::vector<std::pair<std::string, uint64_t>> tags;
+absl::StatusOr<Tags> ReadTags(NodeContext& node, const std::string& ns, const std::string& name) {
+  Tags tags;
   KeyRange range = TagRange(ns, name);
   bool more = true;
   while (more) {
@@ -99,19 +113,25 @@ bool ConditionHolds(const v1::Condition& condition, uint64_t found) {
   return true;
 }
 
-absl::StatusOr<v1::VersionInfo> MakeVersionInfo(NodeContext& node, const std::string& ns,
-                                                const std::string& name, const HeadState& head,
-                                                const v1::VersionRecord& record) {
+v1::VersionInfo MakeVersionInfo(const std::string& ns, const std::string& name,
+                                const HeadState& head, const v1::VersionRecord& record,
+                                const Tags& tags) {
   v1::VersionInfo info;
   info.set_ns(ns);
   info.set_name(name);
   *info.mutable_record() = record;
   info.set_latest(record.number() == head.head.latest());
-  TILEKV_ASSIGN_OR_RETURN(auto tags, ReadTags(node, ns, name));
   for (const auto& [tag, number] : tags) {
     if (number == record.number()) info.add_tags(tag);
   }
   return info;
+}
+
+absl::StatusOr<v1::VersionInfo> MakeVersionInfo(NodeContext& node, const std::string& ns,
+                                                const std::string& name, const HeadState& head,
+                                                const v1::VersionRecord& record) {
+  TILEKV_ASSIGN_OR_RETURN(Tags tags, ReadTags(node, ns, name));
+  return MakeVersionInfo(ns, name, head, record, tags);
 }
 
 std::string ModelText(const std::string& ns, const std::string& name) {

@@ -26,6 +26,8 @@ struct VersionState {
   Revision create;
   Revision mod;
 
+  bool damaged = false;  // the record cannot be parsed; of `record` only the number is known
+
   bool live() const { return record.deleted_micros() == 0; }
 };
 
@@ -33,18 +35,26 @@ absl::StatusOr<HeadState> ReadHead(NodeContext& node, const std::string& ns,
                                    const std::string& name);
 absl::StatusOr<std::optional<VersionState>> ReadVersion(NodeContext& node, const std::string& ns,
                                                         const std::string& name, uint64_t number);
-// Versions with numbers below `before` (0: all), newest first, until `visit` returns false.
+// The same, for a purge: of a damaged record too.
+absl::StatusOr<std::optional<VersionState>> ReadVersionToPurge(NodeContext& node,
+                                                               const std::string& ns,
+                                                               const std::string& name,
+                                                               uint64_t number);
+// Versions with numbers below `before` (0: all), newest first, until `visit` returns false. Damaged
+// records are passed over: fsck reports them, and a look at one by its number.
 absl::Status VisitVersionsDown(NodeContext& node, const std::string& ns, const std::string& name,
                                const HeadState& head, uint64_t before,
                                const std::function<bool(const VersionState&)>& visit);
 // Tags of the model, by name.
-absl::StatusOr<std::vector<std::pair<std::string, uint64_t>>> ReadTags(NodeContext& node,
-                                                                       const std::string& ns,
-                                                                       const std::string& name);
+using Tags = std::vector<std::pair<std::string, uint64_t>>;
+absl::StatusOr<Tags> ReadTags(NodeContext& node, const std::string& ns, const std::string& name);
 
 // The condition against what is there, 0 meaning nothing.
 bool ConditionHolds(const v1::Condition& condition, uint64_t found);
-// What a client is told about a version.
+// What a client is told about a version. `tags` are all of the model's.
+v1::VersionInfo MakeVersionInfo(const std::string& ns, const std::string& name,
+                                const HeadState& head, const v1::VersionRecord& record,
+                                const Tags& tags);
 absl::StatusOr<v1::VersionInfo> MakeVersionInfo(NodeContext& node, const std::string& ns,
                                                 const std::string& name, const HeadState& head,
                                                 const v1::VersionRecord& record);

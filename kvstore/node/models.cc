@@ -37,12 +37,20 @@ absl::StatusOr<v1::ModelInfo> Models::Describe(const std::string& ns, const std:
   info.set_live_versions(head.head.live_versions());
   info.set_deleted_versions(head.head.deleted_versions());
   if (head.head.latest() == 0) return info;
-  TILEKV_ASSIGN_OR_RETURN(std::optional<VersionState> latest,
-                          ReadVersion(node_, ns, name, head.head.latest()));
-  // Changed between the two reads: the listing has it as it was.
-  if (!latest) return info;
-  TILEKV_ASSIGN_OR_RETURN(*info.mutable_latest(),
-                          MakeVersionInfo(node_, ns, name, head, latest->record));
+  absl::StatusOr<std::optional<VersionState>> latest =
+      ReadVersion(node_, ns, name, head.head.latest());
+  v1::VersionRecord record;
+  if (latest.ok()) {
+    // Changed between the two reads: the listing has it as it was.
+    if (!latest->has_value()) return info;
+    record = std::move((*latest)->record);
+  } else if (GetReason(latest.status()) == Reason::kDataLoss) {
+    // One damaged record does not hide the other models; resolving this one tells.
+    record.set_number(head.head.latest());
+  } else {
+    return latest.status();
+  }
+  TILEKV_ASSIGN_OR_RETURN(*info.mutable_latest(), MakeVersionInfo(node_, ns, name, head, record));
   return info;
 }
 
@@ -186,13 +194,7 @@ absl::StatusOr<v1::ListVersionsResponse> Models::ListVersions(
           return false;
         }
         v1::VersionInfo& info = *response.add_versions();
-        info.set_ns(request.ns());
-        info.set_name(request.name());
-        *info.mutable_record() = version.record;
-        info.set_latest(version.record.number() == head.head.latest());
-        for (const auto& [tag, number] : tags) {
-          if (number == version.record.number()) info.add_tags(tag);
-        }
+        info = MakeVersionInfo(request.ns(), request.name(), head, version.record, tags);
         bytes += info.ByteSizeLong();
         return true;
       }));

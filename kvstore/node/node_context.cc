@@ -26,6 +26,7 @@ absl::Status NodeContext::Start() {
   }
   line_id_ = line.line_id();
   line_revision_ = entry->mod_revision;
+  TILEKV_ASSIGN_OR_RETURN(start_revision_, catalog.CurrentRevision());
   return absl::OkStatus();
 }
 

@@ -40,10 +40,13 @@ class NodeContext {
   const std::string kind;
 
   const std::string& line_id() const { return line_id_; }
+  // The catalog's when the node started.
+  Revision start_revision() const { return start_revision_; }
 
  private:
   std::string line_id_;
   Revision line_revision_;
+  Revision start_revision_;
 };
 
 }  // namespace tilekv

@@ -55,6 +55,9 @@ class NodeService {
                                                   const CallContext& context = {}) = 0
   TILEKV_NODE_CALL(Info);
   TILEKV_NODE_CALL(Link);
+  // From a reader that received what does not hash to the id. The node reads its own copies: a bad
+  // one counts no more, so that storing the object again heals it.
+  TILEKV_NODE_CALL(ReportDamage);
   TILEKV_NODE_CALL(BeginSession);
   TILEKV_NODE_CALL(EndSession);
   TILEKV_NODE_CALL(Commit);
@@ -83,6 +86,8 @@ class NodeService {
   class SessionKeeper {
    public:
     virtual ~SessionKeeper() = default;
+    // SESSION_LOST once it is known that the session has ended all the same.
+    virtual absl::Status status() { return absl::OkStatus(); }
   };
   virtual absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string& token) = 0;
 
@@ -101,8 +106,9 @@ class NodeService {
                                                        ByteSource* source,
                                                        const CompareFixed& fixed,
                                                        const CallContext& context = {}) = 0;
-  // `fixed` is told all compares, in the order of items.
-  using ComparesFixed = std::function<void(const std::vector<uint64_t>&)>;
+  // `fixed` is told all compares, in the order of items, before anything is written. Its error ends
+  // the call there.
+  using ComparesFixed = std::function<absl::Status(const std::vector<uint64_t>&)>;
   virtual absl::StatusOr<v1::BatchPutResponse> BatchPut(const v1::BatchPutRequest& request,
                                                         const ComparesFixed& fixed,
                                                         const CallContext& context = {}) = 0;

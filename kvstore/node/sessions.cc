@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
+#include "kvstore/base/utf8.h"
 #include "kvstore/catalog/keys.h"
 #include "tilekv/v1/records.pb.h"
 
@@ -39,7 +40,9 @@ absl::StatusOr<SessionHandle> Sessions::Begin(const std::string& holder, int64_t
   lease_s = std::min(lease_s, kSessionMax_s);
   v1::SessionRecord record;
   record.set_created_micros(node_.clock.WallMicros());
-  record.set_holder(holder.substr(0, kMaxHolderBytes));
+  // Cut at a character, and never anything but text: the record could not be read again.
+  record.set_holder(IsValidUtf8(holder) ? holder.substr(0, Utf8Prefix(holder, kMaxHolderBytes))
+                                        : Printable(holder));
   SessionHandle handle;
   handle.token = node_.random.Bytes(kTokenBytes);
   TILEKV_ASSIGN_OR_RETURN(LeaseId lease, node_.catalog.Grant(lease_s));
@@ -81,6 +84,9 @@ absl::Status Sessions::Use(Revision session_rev) {
       return Renew(states_[found->second], kSessionLease_s);
     }
   }
+  // Leases of a local catalog end with the process: a session from before this one is over, and
+  // what is put under it would be nobody's.
+  if (session_rev <= node_.start_revision()) return SessionLost();
   // Of another node's session, as far as this node can tell.
   TILEKV_ASSIGN_OR_RETURN(Revision current, node_.catalog.CurrentRevision());
   if (session_rev <= current) return absl::OkStatus();

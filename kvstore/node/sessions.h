@@ -29,8 +29,9 @@ class Sessions {
 
   // `lease_s` 0: kSessionLease_s; at most kSessionMax_s.
   absl::StatusOr<SessionHandle> Begin(const std::string& holder, int64_t lease_s = 0);
-  // For a put or a link with this revision. SESSION_LOST: the session has ended, or the revision is
-  // below the fence. INVALID_ARGUMENT: above everything that the catalog has given.
+  // For a put or a link with this revision. SESSION_LOST: the session has ended, or is from before
+  // the node's start, or the revision is below the fence. INVALID_ARGUMENT: above everything that
+  // the catalog has given.
   absl::Status Use(Revision session_rev);
   // What a transaction that relies on the session compares. SESSION_LOST when it is gone already.
   absl::StatusOr<Compare> CompareFor(const std::string& token, Revision session_rev);

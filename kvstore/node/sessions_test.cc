@@ -3,6 +3,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
 #include "kvstore/node/node_test_util.h"
+#include "tilekv/v1/records.pb.h"
 
 namespace tilekv {
 namespace {
@@ -66,6 +67,14 @@ TEST_F(SessionsTest, AKeptSessionLivesAndADetachedOneHasAMoment) {
   EXPECT_EQ(GetReason(sessions_.Keep(handle.token).status()), Reason::kSessionLost);
 }
 
+TEST_F(SessionsTest, ItsHolderIsTextThatCanBeReadAgain) {
+  for (std::string holder : {std::string(1'023, 'x') + "\xc3\xa9", std::string("caf\xe9")}) {
+    SessionHandle handle = *sessions_.Begin(holder);
+    v1::SessionRecord record;
+    EXPECT_TRUE(record.ParseFromString((*catalog_.Get(SessionKey(handle.token)))->value));
+  }
+}
+
 TEST_F(SessionsTest, TheFenceRefusesWhatIsBelowIt) {
   SessionHandle old = *sessions_.Begin("old");
   SessionHandle young = *sessions_.Begin("young");
@@ -75,6 +84,14 @@ TEST_F(SessionsTest, TheFenceRefusesWhatIsBelowIt) {
   EXPECT_TRUE(sessions_.Use(young.revision).ok());
   sessions_.RaiseFence(old.revision);
   EXPECT_EQ(GetReason(sessions_.Use(old.revision)), Reason::kSessionLost) << "it only grows";
+}
+
+TEST_F(SessionsTest, ASessionFromBeforeTheStartIsOver) {
+  SessionHandle handle = *sessions_.Begin("test");
+  NodeContext restarted(objects_, catalog_, Options());
+  ASSERT_TRUE(restarted.Start().ok());
+  Sessions sessions(restarted);
+  EXPECT_EQ(GetReason(sessions.Use(handle.revision)), Reason::kSessionLost);
 }
 
 TEST_F(SessionsTest, ACommitComparesTheRecordOfExactlyThisSession) {

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/node/references.h"
@@ -15,6 +16,8 @@
 
 namespace tilekv {
 namespace {
+
+constexpr int kListedReferrers = 100;  // of one object; the others are counted
 
 using IdSet = std::unordered_set<ObjectId, ObjectIdHash>;
 
@@ -122,39 +125,82 @@ absl::StatusOr<v1::UsageResponse> ComputeUsage(NodeContext& node, const v1::Usag
   return response;
 }
 
+namespace {
+
+// Which of the objects asked for trees reach. A tree is read once, however many versions share it.
+class Reach {
+ public:
+  Reach(NodeContext& node, const CallContext& context) : node_(node), context_(context) {}
+
+  void Ask(const ObjectId& id, int index) { asked_[id].push_back(index); }
+
+  // Indices as asked, in order, each once; the reference itself counts.
+  absl::StatusOr<std::vector<int>> Of(const ObjectRef& ref) {
+    std::vector<int> found;
+    if (auto at = asked_.find(ref.id); at != asked_.end()) found = at->second;
+    if (ref.level == 0) return found;
+    if (auto known = known_.find(ref.id); known != known_.end()) return known->second;
+    TILEKV_RETURN_IF_ERROR(context_.Check());
+    // What cannot be read is fsck's to report; the rest is found.
+    absl::StatusOr<std::vector<ObjectRef>> children = ReadTreeChildren(node_, ref);
+    if (children.ok()) {
+      for (const ObjectRef& child : *children) {  // of lower levels: the depth is bounded
+        TILEKV_ASSIGN_OR_RETURN(std::vector<int> below, Of(child));
+        found.insert(found.end(), below.begin(), below.end());
+      }
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    known_.emplace(ref.id, found);
+    return found;
+  }
+
+ private:
+  NodeContext& node_;
+  const CallContext& context_;
+  std::unordered_map<ObjectId, std::vector<int>, ObjectIdHash> asked_;
+  std::unordered_map<ObjectId, std::vector<int>, ObjectIdHash> known_;  // of trees
+};
+
+absl::Status CheckRefs(int count) {
+  if (count <= static_cast<int>(kMaxBatchOperations)) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument, fmt::format("{} objects asked for at once; at most {}",
+                                                         count, kMaxBatchOperations));
+}
+
+}  // namespace
+
 absl::StatusOr<v1::FindReferrersResponse> FindReferrers(NodeContext& node,
                                                         const v1::FindReferrersRequest& request,
                                                         const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(CheckRefs(request.refs_size()));
   v1::FindReferrersResponse response;
-  std::unordered_map<ObjectId, std::vector<int>, ObjectIdHash> asked;
+  Reach reach(node, context);
   for (const v1::ObjectRef& message : request.refs()) {
     TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(message));
-    asked[ref.id].push_back(response.objects_size());
+    reach.Ask(ref.id, response.objects_size());
     response.add_objects();
   }
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node.catalog.Snapshot());
   TILEKV_RETURN_IF_ERROR(VisitVersions(*snapshot, [&](const VersionEntry& version) -> absl::Status {
     TILEKV_ASSIGN_OR_RETURN(ObjectRef commit, ObjectRefFromWire(version.record.commit()));
-    IdSet found;
-    TreeVisitor visitor;
-    visitor.visit = [&](const ObjectRef& ref) {
-      auto at = asked.find(ref.id);
-      if (at == asked.end() || !found.insert(ref.id).second) return true;
-      for (int index : at->second) {
-        v1::VersionName& name = *response.mutable_objects(index)->add_versions();
-        name.set_ns(version.ns);
-        name.set_name(version.name);
-        name.set_number(version.record.number());
-      }
-      return true;
-    };
-    visitor.unreadable = [](const ObjectRef&, const absl::Status&) { return absl::OkStatus(); };
-    return TreeWalk(node).Walk(commit, visitor, context);
+    TILEKV_ASSIGN_OR_RETURN(std::vector<int> reached, reach.Of(commit));
+    for (int index : reached) {
+      v1::Referrers& referrers = *response.mutable_objects(index);
+      referrers.set_version_count(referrers.version_count() + 1);
+      if (referrers.versions_size() == kListedReferrers) continue;
+      v1::VersionName& name = *referrers.add_versions();
+      name.set_ns(version.ns);
+      name.set_name(version.name);
+      name.set_number(version.record.number());
+    }
+    return absl::OkStatus();
   }));
   return response;
 }
 
 absl::StatusOr<v1::LocateResponse> Locate(NodeContext& node, const v1::LocateRequest& request) {
+  TILEKV_RETURN_IF_ERROR(CheckRefs(request.refs_size()));
   v1::LocateResponse response;
   for (const v1::ObjectRef& message : request.refs()) {
     TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(message));

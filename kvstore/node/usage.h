@@ -12,10 +12,12 @@ namespace tilekv {
 // object is shared is decided over everything. Deleted versions count until they are purged.
 absl::StatusOr<v1::UsageResponse> ComputeUsage(NodeContext& node, const v1::UsageRequest& request,
                                                const CallContext& context);
-// The versions, not purged, that reach each object.
+// The versions, not purged, that reach each object: the first hundred of them, and how many. Every
+// tree is read once. INVALID_ARGUMENT beyond kMaxBatchOperations objects.
 absl::StatusOr<v1::FindReferrersResponse> FindReferrers(NodeContext& node,
                                                         const v1::FindReferrersRequest& request,
                                                         const CallContext& context);
+// As many at once.
 absl::StatusOr<v1::LocateResponse> Locate(NodeContext& node, const v1::LocateRequest& request);
 
 }  // namespace tilekv

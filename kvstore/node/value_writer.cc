@@ -18,7 +18,7 @@
 namespace tilekv {
 namespace {
 
-constexpr size_t kRequestIdBytes = 16;
+constexpr int64_t kRenewEvery_ns = kSessionLease_s * 1'000'000'000 / 4;
 
 v1::PutValueOutcome Outcome(bool applied, Revision version, uint64_t length) {
   v1::PutValueOutcome outcome;
@@ -28,15 +28,22 @@ v1::PutValueOutcome Outcome(bool applied, Revision version, uint64_t length) {
   return outcome;
 }
 
-absl::Status OutcomeUnknown(std::string_view key) {
+absl::Status OutcomeUnknown(std::string_view key, bool there) {
   return MakeError(
       Reason::kOutcomeUnknown,
-      fmt::format("key '{}': an earlier try of this write may have happened, and the key "
-                  "was written since; read it and decide",
-                  Printable(key)));
+      fmt::format("key '{}': an earlier try of this write may have happened, and the key may have "
+                  "been {} since; read it and decide",
+                  Printable(key), there ? "written" : "deleted"));
 }
 
 }  // namespace
+
+absl::Status CheckRequestId(std::string_view request_id) {
+  constexpr size_t kRequestIdBytes = 16;
+  if (request_id.size() == kRequestIdBytes) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument, fmt::format("a request id has {} bytes, not {}",
+                                                         kRequestIdBytes, request_id.size()));
+}
 
 absl::StatusOr<v1::ValueRecord> ParseValueRecord(const CatalogEntry& entry) {
   v1::ValueRecord record;
@@ -50,12 +57,12 @@ absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& no
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node.catalog.Get(ValueKey(write.key)));
   Revision found = entry ? entry->mod_revision : Revision{};
   if (write.retry) {
-    if (found == write.compare) return std::nullopt;
+    if (entry && found == write.compare) return std::nullopt;
     if (entry) {
       TILEKV_ASSIGN_OR_RETURN(v1::ValueRecord record, ParseValueRecord(*entry));
       if (record.request_id() == write.request_id) return Outcome(true, found, record.length());
     }
-    return OutcomeUnknown(write.key);
+    return OutcomeUnknown(write.key, entry.has_value());
   }
   if (!ConditionHolds(write.condition, found.value)) return Outcome(false, found, 0);
   write.compare = found;
@@ -99,11 +106,7 @@ absl::StatusOr<std::unique_ptr<ValueWriter>> ValueWriter::Begin(NodeContext& nod
 
 absl::Status ValueWriter::Start() {
   TILEKV_RETURN_IF_ERROR(CheckKey(header_.key()));
-  if (header_.request_id().size() != kRequestIdBytes) {
-    return MakeError(Reason::kInvalidArgument,
-                     fmt::format("a request id has {} bytes, not {}", kRequestIdBytes,
-                                 header_.request_id().size()));
-  }
+  TILEKV_RETURN_IF_ERROR(CheckRequestId(header_.request_id()));
   uint64_t limit = node_.objects.max_object_bytes();
   if (!header_.has_root() && header_.has_length() && header_.length() > limit) {
     return ValueTooLargeError(header_.key(), header_.length(), limit);
@@ -127,6 +130,7 @@ absl::Status ValueWriter::FixCompare() {
 
 absl::Status ValueWriter::OpenObject() {
   TILEKV_ASSIGN_OR_RETURN(session_, rolling_.Acquire());
+  renew_at_ns_ = node_.clock.MonotonicNanos() + kRenewEvery_ns;
   PutSpec spec;
   spec.domain = node_.domain;
   if (header_.has_length()) spec.length = header_.length();
@@ -158,7 +162,15 @@ absl::Status ValueWriter::Append(Bytes piece) {
     }
     TILEKV_RETURN_IF_ERROR(OpenObject());
   }
+  TILEKV_RETURN_IF_ERROR(KeepSession());
   return object_->Append(piece);
+}
+
+absl::Status ValueWriter::KeepSession() {
+  int64_t now_ns = node_.clock.MonotonicNanos();
+  if (now_ns < renew_at_ns_) return absl::OkStatus();
+  renew_at_ns_ = now_ns + kRenewEvery_ns;
+  return session_->Use();
 }
 
 absl::Status ValueWriter::CheckChunkedRoot(const CallContext& context) {

@@ -5,11 +5,12 @@
 // 2. A condition that is not met, and a retry whose first try succeeded (the record carries its
 //    request id), are settled at once: what follows is taken and thrown away.
 // 3. Content up to kInlineValueBytes goes into the record; more becomes an object, put in the
-// node's
-//    rolling session, whose record the transaction compares. A chunked blob's root is walked and
-//    linked like a commit.
+//    node's rolling session, whose record the transaction compares. A chunked blob's root is walked
+//    and linked like a commit.
 // 4. A compare that fails: in a retry the outcome of the first try cannot be known any more,
-//    OUTCOME_UNKNOWN. In a first try it is an answer: for a conditional put "not met"; for an
+//    OUTCOME_UNKNOWN. So it is for a retry that finds the key absent as at the first try: that may
+//    have written it and another client deleted it, which leaves no trace, and writing again would
+//    undo the deletion. In a first try it is an answer: for a conditional put "not met"; for an
 //    unconditional one another write came between, and the put follows it with a new compare (a
 //    retry that still brings the old one can only find its own record, or fail).
 #pragma once
@@ -37,7 +38,8 @@ class ValueWriter {
   // What the transaction will compare; 0: the key is absent.
   Revision compare() const { return compare_; }
   // OBJECT_TOO_LARGE at the first byte beyond the limit; INVALID_ARGUMENT beyond the declared
-  // length.
+  // length. The session lives as long as bytes come: a put may take as long as it likes, but no
+  // pause between two calls longer than the lease (SESSION_LOST).
   absl::Status Append(Bytes piece);
   absl::StatusOr<v1::PutValueOutcome> Finish(const CallContext& context = {});
 
@@ -49,6 +51,7 @@ class ValueWriter {
   absl::Status Start();
   absl::Status FixCompare();
   absl::Status OpenObject();
+  absl::Status KeepSession();
   absl::Status CheckChunkedRoot(const CallContext& context);
   // Fills record_ and the compare that its object relies on.
   absl::Status StoreContent(const CallContext& context);
@@ -61,11 +64,15 @@ class ValueWriter {
   std::optional<v1::PutValueOutcome> settled_;
   std::string small_;  // content until it is too much to be inline
   std::shared_ptr<const RollingSession::Held> session_;
+  int64_t renew_at_ns_ = 0;  // monotonic
   std::unique_ptr<ObjectWriter> object_;
   uint64_t received_ = 0;
   v1::ValueRecord record_;
   std::optional<Compare> session_compare_;
 };
+
+// 16 bytes.
+absl::Status CheckRequestId(std::string_view request_id);
 
 // The record of a plain value as it is in the catalog. DATA_LOSS when it is damaged.
 absl::StatusOr<v1::ValueRecord> ParseValueRecord(const CatalogEntry& entry);

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "kvstore/base/status.h"
+#include "kvstore/catalog/keys.h"
 #include "kvstore/node/node_test_util.h"
 
 namespace tilekv {
@@ -71,6 +72,91 @@ TEST_F(ValueWriterTest, ARetryAfterAnotherWriteCannotKnow) {
   ASSERT_TRUE(node_->DeleteValue(remove).ok());
   header.set_compare(first->version() + 1);
   EXPECT_EQ(GetReason(PutValue(header, "mine").status()), Reason::kOutcomeUnknown);
+}
+
+TEST_F(ValueWriterTest, ARetryThatFindsTheKeyAbsentCannotKnow) {
+  v1::PutValueHeader header = HeaderOf("k");
+  ASSERT_TRUE(PutValue(header, "mine").ok());  // and the reply is lost
+  v1::DeleteValueRequest remove;
+  remove.set_key("k");
+  ASSERT_TRUE(node_->DeleteValue(remove)->applied());
+  header.set_compare(0);
+  EXPECT_EQ(GetReason(PutValue(header, "mine").status()), Reason::kOutcomeUnknown);
+  EXPECT_EQ(ValueOf("k"), "-") << "a deletion is not undone";
+}
+
+TEST_F(ValueWriterTest, APutLivesAsLongAsItsBytesCome) {
+  auto writer = node_->BeginPutValue(HeaderOf("k"));
+  ASSERT_TRUE(writer.ok());
+  std::string piece(10'000, 'x');
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE((*writer)->Append(AsBytes(piece)).ok()) << i;
+    clock_.Advance(kSessionLease_s / 2 * kSecondMicros);
+    ASSERT_TRUE(node_->Collect({}).ok());
+  }
+  auto put = (*writer)->Finish();
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_EQ(put->length(), 6 * piece.size());
+}
+
+TEST_F(ValueWriterTest, ABatchBringsARequestIdByWhichARetryKnowsItsOwn) {
+  v1::BatchPutRequest request;
+  request.add_items()->set_key("k");
+  EXPECT_EQ(GetReason(node_->BatchPut(request, nullptr).status()), Reason::kInvalidArgument);
+  request.set_request_id(random_.Bytes(16));
+  EXPECT_TRUE(node_->BatchPut(request, nullptr).ok());
+}
+
+TEST_F(ValueWriterTest, ABatchThatFailsHalfwayIsUnknown) {
+  v1::BatchPutRequest request;
+  request.set_request_id(random_.Bytes(16));
+  for (const char* key : {"a", "b", "c"}) request.add_items()->set_key(key);
+  request.mutable_items(1)->mutable_condition()->set_absent(true);
+  // A write in between sends them one by one; after the first the catalog is another's.
+  Once("value.after_transaction", [this] {
+    EXPECT_TRUE(
+        catalog_.Txn({.compares = {}, .writes = {CatalogWrite::Put(kLineKey, "other")}}).ok());
+  });
+  absl::Status status =
+      node_
+          ->BatchPut(request,
+                     [this](const std::vector<uint64_t>&) {
+                       std::string key = ValueKey("b");
+                       return catalog_.Txn({.compares = {}, .writes = {CatalogWrite::Put(key, "")}})
+                           .status();
+                     })
+          .status();
+  EXPECT_EQ(GetReason(status), Reason::kOutcomeUnknown) << status;
+}
+
+TEST_F(ValueWriterTest, ABatchWhoseClientWentWritesNothing) {
+  v1::BatchPutRequest request;
+  request.set_request_id(random_.Bytes(16));
+  request.add_items()->set_key("k");
+  auto gone = [](const std::vector<uint64_t>&) { return MakeError(Reason::kCancelled, "gone"); };
+  EXPECT_EQ(GetReason(node_->BatchPut(request, gone).status()), Reason::kCancelled);
+  CallContext context;
+  context.cancel = std::make_shared<CancelToken>();
+  auto cancelled = [&context](const std::vector<uint64_t>&) {
+    context.cancel->Cancel();
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(GetReason(node_->BatchPut(request, cancelled, context).status()), Reason::kCancelled);
+  EXPECT_EQ(ValueOf("k"), "-");
+}
+
+TEST_F(ValueWriterTest, ABatchReadOfAValueWhoseObjectIsGoneNamesItsKey) {
+  ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(kSmallValueBytes + 1, 'v')).ok());
+  v1::BatchGetRequest request;
+  request.add_keys("k");
+  EXPECT_EQ(node_->BatchGet(request)->results(0).content().size(), kSmallValueBytes + 1);
+  v1::GetValueRequest get;
+  get.set_key("k");
+  ObjectRef ref = *ObjectRefFromWire(node_->GetValue(get)->info().object());
+  ASSERT_TRUE(*objects_.DeleteBelow(kDefaultDomain, ref.id, Revision{uint64_t{1} << 60}));
+  absl::Status status = node_->BatchGet(request).status();
+  EXPECT_EQ(GetReason(status), Reason::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("key 'k'"));
 }
 
 TEST_F(ValueWriterTest, AWriteInBetweenIsFollowedByAnUnconditionalPut) {

@@ -41,6 +41,11 @@ absl::StatusOr<std::string> ReadBlob(NodeContext& node, const v1::ObjectRef& mes
 }  // namespace
 
 absl::StatusOr<v1::GetValueResponse> Values::Get(const std::string& key, bool with_content) {
+  return Read(key, with_content ? std::optional(kSmallValueBytes) : std::nullopt);
+}
+
+absl::StatusOr<v1::GetValueResponse> Values::Read(const std::string& key,
+                                                  std::optional<uint64_t> content_up_to) {
   TILEKV_RETURN_IF_ERROR(CheckKey(key));
   absl::Status failed;
   for (int tries = 0; tries < kReadTries; ++tries) {
@@ -50,12 +55,12 @@ absl::StatusOr<v1::GetValueResponse> Values::Get(const std::string& key, bool wi
     TILEKV_ASSIGN_OR_RETURN(v1::ValueRecord record, ParseValueRecord(*entry));
     response.set_found(true);
     *response.mutable_info() = ToInfo(*entry, record);
-    if (!with_content) return response;
+    if (!content_up_to) return response;
     if (!record.has_object()) {
       response.set_content(record.inline_content());
       return response;
     }
-    if (record.object().level() > 0 || record.length() > kSmallValueBytes) return response;
+    if (record.object().level() > 0 || record.length() > *content_up_to) return response;
     absl::StatusOr<std::string> content = ReadBlob(node_, record.object());
     if (content.ok()) {
       response.set_content(*std::move(content));
@@ -120,10 +125,10 @@ absl::StatusOr<v1::BatchGetResponse> Values::BatchGet(const v1::BatchGetRequest&
   uint64_t total = 0;
   for (const std::string& key : request.keys()) {
     v1::GetValueResponse& result = *response.add_results();
-    TILEKV_ASSIGN_OR_RETURN(result, Get(key, true));
+    TILEKV_ASSIGN_OR_RETURN(result, Read(key, kMaxBatchBytes - total));
     if (!result.found()) continue;
     total += result.info().length();
-    if (total > kMaxBatchBytes || result.info().object().level() > 0) {
+    if (total > kMaxBatchBytes || !result.has_content()) {
       return MakeError(
           Reason::kInvalidArgument,
           fmt::format("the values of this batch have more than {} bytes ({}), or one is "
@@ -131,8 +136,6 @@ absl::StatusOr<v1::BatchGetResponse> Values::BatchGet(const v1::BatchGetRequest&
                       FormatCount(kMaxBatchBytes), FormatSizeShort(kMaxBatchBytes),
                       Printable(key)));
     }
-    if (result.has_content()) continue;
-    TILEKV_ASSIGN_OR_RETURN(*result.mutable_content(), ReadBlob(node_, result.info().object()));
   }
   return response;
 }
@@ -145,6 +148,7 @@ struct Values::Item {
 };
 
 absl::Status Values::CheckBatch(const v1::BatchPutRequest& request) {
+  TILEKV_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   uint64_t limit = node_.objects.max_object_bytes();
   if (request.items_size() > static_cast<int>(kMaxBatchOperations)) {
     return MakeError(Reason::kInvalidArgument, fmt::format("{} values in one batch; at most {}",
@@ -220,8 +224,28 @@ absl::StatusOr<bool> Values::WriteTogether(std::vector<Item>& items) {
   return true;
 }
 
+absl::Status Values::WriteEach(std::vector<Item>& items) {
+  bool any_written = false;
+  for (Item& item : items) {
+    if (item.outcome) continue;
+    auto outcome = WriteKey(node_, item.write, item.record, item.session);
+    if (outcome.ok()) {
+      item.outcome = *std::move(outcome);
+      any_written |= item.outcome->applied();
+      continue;
+    }
+    if (!any_written) return outcome.status();
+    return MakeError(Reason::kOutcomeUnknown,
+                     fmt::format("values of the batch before key '{}' were written, those after it "
+                                 "were not; of itself: {}",
+                                 Printable(item.write.key), ErrorText(outcome.status())));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::BatchPutResponse> Values::BatchPut(const v1::BatchPutRequest& request,
-                                                      const NodeService::ComparesFixed& fixed) {
+                                                      const NodeService::ComparesFixed& fixed,
+                                                      const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(CheckBatch(request));
   std::vector<Item> items(request.items_size());
   v1::BatchPutResponse response;
@@ -235,22 +259,22 @@ absl::StatusOr<v1::BatchPutResponse> Values::BatchPut(const v1::BatchPutRequest&
     response.add_compares(write.compare.value);
     any_object |= from.content().size() > kInlineValueBytes;
   }
-  if (fixed != nullptr) fixed({response.compares().begin(), response.compares().end()});
+  if (fixed != nullptr) {
+    TILEKV_RETURN_IF_ERROR(fixed({response.compares().begin(), response.compares().end()}));
+  }
   std::shared_ptr<const RollingSession::Held> session;
   if (any_object) {
     TILEKV_ASSIGN_OR_RETURN(session, rolling_.Acquire());
   }
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].outcome) continue;
+    TILEKV_RETURN_IF_ERROR(context.Check());
     TILEKV_RETURN_IF_ERROR(StoreItem(items[i], request.items(i).content(), session));
   }
+  TILEKV_RETURN_IF_ERROR(context.Check());
   TILEKV_ASSIGN_OR_RETURN(bool together, WriteTogether(items));
-  for (Item& item : items) {
-    if (!together && !item.outcome) {
-      TILEKV_ASSIGN_OR_RETURN(item.outcome, WriteKey(node_, item.write, item.record, item.session));
-    }
-    *response.add_outcomes() = *item.outcome;
-  }
+  if (!together) TILEKV_RETURN_IF_ERROR(WriteEach(items));
+  for (const Item& item : items) *response.add_outcomes() = *item.outcome;
   return response;
 }
 

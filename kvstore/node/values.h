@@ -1,6 +1,8 @@
 // Plain values: reading, listing, deleting, batches. Puts of one value: value_writer.h.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,15 +28,21 @@ class Values {
   // Compares are fixed for all items first; then contents are stored; then one transaction writes
   // all whose conditions are met, or, where one of them fails, each goes alone.
   absl::StatusOr<v1::BatchPutResponse> BatchPut(const v1::BatchPutRequest& request,
-                                                const NodeService::ComparesFixed& fixed);
+                                                const NodeService::ComparesFixed& fixed,
+                                                const CallContext& context);
 
  private:
   struct Item;
+  // With the content of a blob of so many bytes at most.
+  absl::StatusOr<v1::GetValueResponse> Read(const std::string& key,
+                                            std::optional<uint64_t> content_up_to);
   absl::Status CheckBatch(const v1::BatchPutRequest& request);
   absl::Status StoreItem(Item& item, const std::string& content,
                          const std::shared_ptr<const RollingSession::Held>& session);
   // False: not all applied, nothing written.
   absl::StatusOr<bool> WriteTogether(std::vector<Item>& items);
+  // One after another. OUTCOME_UNKNOWN when one fails after others were written.
+  absl::Status WriteEach(std::vector<Item>& items);
 
   NodeContext& node_;
   Sessions& sessions_;
