@@ -393,7 +393,9 @@ TEST_F(NodeServerTest, ABatchIsNotWrittenBeforeItsClientHasHeardTheCompares) {
     v1::BatchPutResponse response;
     ASSERT_TRUE(stream->Write(request));
     ASSERT_TRUE(stream->Read(&response));
-    if (heard) ASSERT_TRUE(stream->Write({}));
+    if (heard) {
+      ASSERT_TRUE(stream->Write({}));
+    }
     stream->WritesDone();
     EXPECT_EQ(stream->Read(&response), heard);
     EXPECT_EQ(Decoded(stream->Finish()).ok(), heard);
