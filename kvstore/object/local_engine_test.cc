@@ -1,69 +1,19 @@
 #include "kvstore/object/local_engine.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstring>
-#include <set>
 #include <thread>
 
-#include "fmt/format.h"
-#include "kvstore/base/clock.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
-#include "kvstore/base/test_rocksdb_env.h"
-#include "kvstore/object/engine_test_util.h"
+#include "kvstore/object/local_engine_test_fixture.h"
 #include "kvstore/object/object_read.h"
-#include "kvstore/object/object_store_conformance.h"
-#include "kvstore/object/payload_directory.h"
 #include "kvstore/object/payload_file.h"
-#include "kvstore/object/test_file_system.h"
 
 namespace tilekv {
 namespace {
 
 using ::testing::HasSubstr;
-
-class LocalEngineTest : public testing::Test {
- protected:
-  LocalEngineTest() {
-    options_.directory = directory_.path();
-    options_.create_if_missing = true;
-    options_.file_system = &fs_;
-    options_.clock = &clock_;
-    options_.notice = [this](const std::string& text) {
-      MutexLock lock(mutex_);
-      notices_ += text + "\n";
-    };
-  }
-
-  void Open() {
-    engine_.reset();
-    auto engine = LocalEngine::Open(options_);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-  }
-  absl::StatusOr<PutOutcome> Put(std::string_view content) { return PutContent(*engine_, content); }
-  ObjectRow RowOf(const ObjectId& id) { return **engine_->Stat(kDefaultDomain, id); }
-  std::string PayloadOf(const ObjectId& id) {
-    return PayloadPath(directory_.path(), RowOf(id).file_number);
-  }
-  std::string Notices() {
-    MutexLock lock(mutex_);
-    return notices_;
-  }
-
-  TestDirectory directory_;
-  TestFileSystem fs_;
-  TestRocksDbEnv env_;  // used where a test says so
-  ManualClock clock_;
-  Mutex mutex_;
-  std::string notices_ ABSL_GUARDED_BY(mutex_);
-  LocalEngineOptions options_;
-  std::unique_ptr<LocalEngine> engine_;
-};
 
 TEST_F(LocalEngineTest, WritesAlignedAndUnalignedSpansToTheSameFile) {
   Open();
@@ -152,128 +102,6 @@ TEST_F(LocalEngineTest, ChecksAnOldCopyWhenItsBytesComeAgain) {
   EXPECT_EQ(RowOf(id).file_number, number);
   EXPECT_EQ(RowOf(id).verified_at_micros, clock_.WallMicros());
   EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
-}
-
-TEST_F(LocalEngineTest, RefusesAnotherLimitAndNamesBoth) {
-  options_.max_object_bytes = kMiB;
-  Open();
-  engine_.reset();
-  options_.max_object_bytes = 2 * kMiB;
-  absl::Status status = LocalEngine::Open(options_).status();
-  EXPECT_EQ(GetReason(status), Reason::kStoreMismatch);
-  EXPECT_THAT(ErrorText(status), HasSubstr("1,048,576 bytes (1 MiB)"));
-  EXPECT_THAT(ErrorText(status), HasSubstr("2,097,152 bytes (2 MiB)"));
-  options_.max_object_bytes.reset();
-  Open();
-  EXPECT_EQ(engine_->max_object_bytes(), kMiB);
-  options_.directory += "2";
-  for (uint64_t bad : {kLeastMaxObjectBytes - 1, kGreatestMaxObjectBytes + 1}) {
-    options_.max_object_bytes = bad;
-    EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kInvalidArgument);
-  }
-  std::filesystem::remove_all(options_.directory);
-}
-
-TEST_F(LocalEngineTest, LetsOneWriterInAndNamesItToTheSecond) {
-  options_.server_address = "127.0.0.1:7070";
-  Open();
-  absl::Status status = LocalEngine::Open(options_).status();
-  EXPECT_EQ(GetReason(status), Reason::kStoreLocked);
-  EXPECT_THAT(ErrorText(status), HasSubstr(fmt::format("process {}", getpid())));
-  EXPECT_THAT(ErrorText(status), HasSubstr("127.0.0.1:7070"));
-  EXPECT_TRUE(Put("still writing").ok());
-}
-
-TEST_F(LocalEngineTest, LeavesAForeignDirectoryAlone) {
-  std::filesystem::create_directory(directory_.path());
-  std::ofstream(directory_ / "thesis.tex") << "precious";
-  absl::Status status = LocalEngine::Open(options_).status();
-  EXPECT_EQ(GetReason(status), Reason::kStoreMismatch);
-  EXPECT_THAT(ErrorText(status), HasSubstr("thesis.tex"));
-  EXPECT_THAT(*fs_.List(directory_.path()), testing::ElementsAre("thesis.tex"));
-}
-
-TEST_F(LocalEngineTest, MakesAStoreOnlyWhenAsked) {
-  options_.create_if_missing = false;
-  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kNotFound);
-  EXPECT_FALSE(std::filesystem::exists(directory_.path()));
-}
-
-TEST_F(LocalEngineTest, RefusesALaterFormatAndADamagedSuperblock) {
-  Open();
-  engine_.reset();
-  std::string path = directory_ / "SUPERBLOCK";
-  std::string text = *ReadFile(fs_, path, kMiB);
-  ASSERT_TRUE(WriteFileAtomically(fs_, path, "tilekv-store 2\nnew things\n").ok());
-  absl::Status later = LocalEngine::Open(options_).status();
-  EXPECT_EQ(GetReason(later), Reason::kStoreMismatch);
-  EXPECT_THAT(ErrorText(later), HasSubstr("format 2"));
-  text[text.find("max_object_bytes ") + 17] ^= 1;
-  ASSERT_TRUE(WriteFileAtomically(fs_, path, text).ok());
-  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kDataLoss);
-}
-
-TEST_F(LocalEngineTest, DoesNotTakeALostIndexForAnEmptyStore) {
-  Open();
-  ASSERT_TRUE(Put(TestContent(100'000, 1)).ok());
-  engine_.reset();
-  std::filesystem::remove_all(directory_ / "index");
-  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kDataLoss);
-  EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
-}
-
-TEST_F(LocalEngineTest, TakesACatalogForASignThatTheIndexIsLost) {
-  Open();
-  engine_.reset();
-  std::filesystem::remove_all(directory_ / "index");
-  std::filesystem::create_directory(directory_ / "catalog");
-  std::ofstream(directory_ / "catalog/CURRENT") << "MANIFEST-000001";
-  absl::Status status = LocalEngine::Open(options_).status();
-  EXPECT_EQ(GetReason(status), Reason::kDataLoss);
-  EXPECT_THAT(ErrorText(status), HasSubstr("catalog"));
-}
-
-TEST_F(LocalEngineTest, MakesTheEntriesOfItsDirectoriesDurableAlsoWhereTheyWereThere) {
-  std::filesystem::create_directory(directory_.path());
-  std::multiset<std::string> synced;
-  fs_.hook = [&](const std::string& call, const std::string& path) {
-    if (call == "sync_directory") synced.insert(path);
-    return absl::OkStatus();
-  };
-  Open();
-  std::string parent = std::filesystem::path(directory_.path()).parent_path();
-  EXPECT_EQ(synced.count(parent), 1u);
-  synced.clear();
-  Open();
-  EXPECT_EQ(synced.count(directory_.path()), 1u);
-  engine_.reset();
-  fs_.hook = nullptr;
-}
-
-TEST_F(LocalEngineTest, LetsTheLockDecideBetweenTwoWhoMakeAStoreAtOnce) {
-  LocalEngineOptions other = options_;
-  other.file_system = FileSystem::Posix();
-  std::unique_ptr<LocalEngine> first;
-  fs_.hook = [&](const std::string& call, const std::string& path) {
-    if (call != "open" || path != directory_ / "SUPERBLOCK" || first != nullptr) {
-      return absl::OkStatus();
-    }
-    // Right after this one found no store.
-    first = *LocalEngine::Open(other);
-    return MakeError(Reason::kNotFound, "not yet");
-  };
-  EXPECT_EQ(GetReason(LocalEngine::Open(options_).status()), Reason::kStoreLocked);
-  fs_.hook = nullptr;
-  first.reset();
-  Open();
-}
-
-TEST_F(LocalEngineTest, GoesOnWithAStoreWhoseMakingWasInterrupted) {
-  std::filesystem::create_directory(directory_.path());
-  std::ofstream(directory_ / "LOCK") << "process 1";
-  std::ofstream(directory_ / "SUPERBLOCK.tmp") << "til";
-  Open();
-  EXPECT_TRUE(Put("works").ok());
 }
 
 TEST_F(LocalEngineTest, EndsWritingAtTheFirstFailedSync) {
