@@ -77,7 +77,8 @@ absl::Status Collector::PurgeCommitRecords(CatalogSnapshot& snapshot) {
         }
         return node_
             .Txn({.compares = {Compare::Mod(entry.key, entry.mod_revision)},
-                  .writes = {CatalogWrite::Delete(entry.key)}})
+                  .writes = {CatalogWrite::Delete(entry.key)}},
+                 TxnPurpose::kRemove)
             .status();
       });
 }
@@ -92,7 +93,8 @@ absl::Status Collector::BeginRound(Round& round) {
   TILEKV_ASSIGN_OR_RETURN(
       TxnResult result,
       node_.Txn({.compares = {Compare::Mod(kRoundKey, entry ? entry->mod_revision : Revision{})},
-                 .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}}));
+                 .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}},
+                TxnPurpose::kRemove));
   if (!result.applied) {
     return MakeError(Reason::kOverloaded, "another collector began a round at the same time");
   }
@@ -177,7 +179,8 @@ absl::Status Collector::StoreFence(Round& round) {
   TILEKV_ASSIGN_OR_RETURN(
       TxnResult result,
       node_.Txn({.compares = {Compare::Mod(kRoundKey, round.record_mod)},
-                 .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}}));
+                 .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}},
+                TxnPurpose::kRemove));
   if (!result.applied) return MakeError(Reason::kOverloaded, "another round has begun");
   round.record_mod = result.revision;
   sessions_.RaiseFence(round.fence);

@@ -22,6 +22,9 @@ class LocalNode : public NodeService {
   static absl::StatusOr<std::unique_ptr<LocalNode>> Create(ObjectStore& objects, Catalog& catalog,
                                                            const NodeOptions& options = {});
 
+  // STORE_FAILED once objects or names can be added no more.
+  absl::Status CheckHealth() { return node_.CheckHealth(); }
+
 #define TILEKV_NODE_CALL(Name)                                              \
   absl::StatusOr<v1::Name##Response> Name(const v1::Name##Request& request, \
                                           const CallContext& context = {}) override

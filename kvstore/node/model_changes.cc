@@ -82,7 +82,8 @@ absl::StatusOr<v1::SetTagResponse> Models::SetTag(const v1::SetTagRequest& reque
     txn.writes.push_back(CatalogWrite::Put(key, tag.SerializeAsString()));
     return true;
   };
-  TILEKV_ASSIGN_OR_RETURN(bool applied, ChangeModel(node_, request.ns(), request.name(), plan));
+  TILEKV_ASSIGN_OR_RETURN(bool applied,
+                          ChangeModel(node_, request.ns(), request.name(), TxnPurpose::kAdd, plan));
   response.set_applied(applied);
   return response;
 }
@@ -97,7 +98,8 @@ absl::StatusOr<v1::RemoveTagResponse> Models::RemoveTag(const v1::RemoveTagReque
     txn.writes.push_back(CatalogWrite::Delete(key));
     return true;
   };
-  TILEKV_ASSIGN_OR_RETURN(bool existed, ChangeModel(node_, request.ns(), request.name(), plan));
+  TILEKV_ASSIGN_OR_RETURN(
+      bool existed, ChangeModel(node_, request.ns(), request.name(), TxnPurpose::kRemove, plan));
   v1::RemoveTagResponse response;
   response.set_existed(existed);
   return response;
@@ -170,7 +172,8 @@ absl::StatusOr<v1::DeleteVersionsResponse> Models::Delete(
   auto plan = [&](HeadState& head, CatalogTxn& txn) {
     return PlanDelete(request, head, txn, response);
   };
-  TILEKV_RETURN_IF_ERROR(ChangeModel(node_, request.ns(), request.name(), plan).status());
+  TILEKV_RETURN_IF_ERROR(
+      ChangeModel(node_, request.ns(), request.name(), TxnPurpose::kRemove, plan).status());
   return response;
 }
 
@@ -190,7 +193,7 @@ absl::StatusOr<v1::UndeleteVersionResponse> Models::Undelete(
     head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     return true;
   };
-  TILEKV_ASSIGN_OR_RETURN(bool restored, ChangeModel(node_, ns, name, plan));
+  TILEKV_ASSIGN_OR_RETURN(bool restored, ChangeModel(node_, ns, name, TxnPurpose::kRemove, plan));
   v1::UndeleteVersionResponse response;
   response.set_restored(restored);
   return response;
@@ -208,7 +211,7 @@ absl::StatusOr<bool> Models::Purge(const std::string& ns, const std::string& nam
     head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     return true;
   };
-  return ChangeModel(node_, ns, name, plan);
+  return ChangeModel(node_, ns, name, TxnPurpose::kRemove, plan);
 }
 
 }  // namespace tilekv

@@ -152,14 +152,14 @@ absl::Status TooManyTries(std::string_view what) {
 }
 
 absl::StatusOr<bool> ChangeModel(NodeContext& node, const std::string& ns, const std::string& name,
-                                 const ModelPlan& plan) {
+                                 TxnPurpose purpose, const ModelPlan& plan) {
   for (int tries = 0; tries < kMaxTransactionTries; ++tries) {
     TILEKV_ASSIGN_OR_RETURN(HeadState head, ReadHead(node, ns, name));
     CatalogTxn txn;
     TILEKV_ASSIGN_OR_RETURN(bool wanted, plan(head, txn));
     if (!wanted) return false;
     AddHead(txn, ns, name, head);
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn)));
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn), purpose));
     if (result.applied) return true;
   }
   return TooManyTries(fmt::format("model {}", ModelText(ns, name)));

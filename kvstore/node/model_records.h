@@ -65,10 +65,10 @@ std::string ModelText(const std::string& ns, const std::string& name);
 // One change of a model: what `plan` makes of the head goes into one transaction; another change in
 // between repeats it. `plan` changes the head in place, adds compares and writes, and returns false
 // when there is nothing to change. Returns what `plan` returned last. OVERLOADED when others were
-// always quicker.
+// always quicker. `purpose` as for NodeContext::Txn.
 using ModelPlan = std::function<absl::StatusOr<bool>(HeadState& head, CatalogTxn& txn)>;
 absl::StatusOr<bool> ChangeModel(NodeContext& node, const std::string& ns, const std::string& name,
-                                 const ModelPlan& plan);
+                                 TxnPurpose purpose, const ModelPlan& plan);
 // Adds the compare of the head as read and its new value.
 void AddHead(CatalogTxn& txn, const std::string& ns, const std::string& name,
              const HeadState& head);

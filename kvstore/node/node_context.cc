@@ -30,7 +30,21 @@ absl::Status NodeContext::Start() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn) {
+absl::Status NodeContext::CheckHealth() {
+  TILEKV_RETURN_IF_ERROR(objects.CheckWritable(0));
+  return catalog.CheckWritable();
+}
+
+absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose) {
+  if (purpose == TxnPurpose::kRemove) {
+    objects.MakeRoomForDelete();
+  } else {
+    uint64_t added_bytes = 0;
+    for (const CatalogWrite& write : txn.writes) {
+      added_bytes += write.key.size() + (write.value ? write.value->size() : 0);
+    }
+    TILEKV_RETURN_IF_ERROR(objects.CheckWritable(added_bytes));
+  }
   txn.compares.push_back(Compare::Mod(kLineKey, line_revision_));
   TILEKV_ASSIGN_OR_RETURN(TxnResult result, catalog.Txn(txn));
   if (result.failed_compare == txn.compares.size() - 1) {

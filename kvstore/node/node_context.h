@@ -21,6 +21,12 @@ struct NodeOptions {
   std::shared_ptr<BufferPool> pool;  // for reads; none: one of the node's own
 };
 
+// What a transaction is for, on a disk that is full or has failed.
+enum class TxnPurpose {
+  kAdd,     // refused there, as objects are: STORE_FULL, STORE_FAILED
+  kRemove,  // takes names away, is part of that or undoes it: room is made for it
+};
+
 // Thread-safe after Start. Everything that it refers to outlives it.
 class NodeContext {
  public:
@@ -29,7 +35,9 @@ class NodeContext {
   // Reads which line the catalog is on. DATA_LOSS when that record is gone.
   absl::Status Start();
   // The transaction, with the line compared last. CATALOG_REWOUND when the line is another.
-  absl::StatusOr<TxnResult> Txn(CatalogTxn txn);
+  absl::StatusOr<TxnResult> Txn(CatalogTxn txn, TxnPurpose purpose = TxnPurpose::kAdd);
+  // Whether objects and names can be added. STORE_FAILED; a full store is no failure.
+  absl::Status CheckHealth();
 
   ObjectStore& objects;
   Catalog& catalog;

@@ -21,6 +21,17 @@ namespace tilekv {
 
 constexpr int64_t kSecondMicros = 1'000'000;
 
+// Objects in memory that are as full as the test says.
+class TestObjects : public MemoryObjectStore {
+ public:
+  using MemoryObjectStore::MemoryObjectStore;
+  absl::Status CheckWritable(uint64_t /*bytes*/) override { return writable; }
+  void MakeRoomForDelete() override { ++rooms_made; }
+
+  absl::Status writable;
+  int rooms_made = 0;
+};
+
 class NodeTest : public testing::Test {
  protected:
   explicit NodeTest(uint64_t max_object_bytes = kDefaultMaxObjectBytes)
@@ -114,7 +125,7 @@ class NodeTest : public testing::Test {
 
   ManualClock clock_;
   SeededRandom random_{11};
-  MemoryObjectStore objects_;
+  TestObjects objects_;
   MemoryCatalog catalog_;
   std::unique_ptr<LocalNode> node_;
 };

@@ -159,6 +159,39 @@ TEST_F(ValueWriterTest, ABatchReadOfAValueWhoseObjectIsGoneNamesItsKey) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("key 'k'"));
 }
 
+TEST_F(ValueWriterTest, AFullStoreTakesNoSmallValueEitherAndMakesRoomForRemovals) {
+  ASSERT_TRUE(PutValue(HeaderOf("k"), "small").ok());
+  Import("m", "tile");
+  for (Reason reason : {Reason::kStoreFull, Reason::kStoreFailed}) {
+    objects_.writable = MakeError(reason, "as the test says");
+    EXPECT_EQ(GetReason(PutValue(HeaderOf("k"), "other").status()), reason);
+    v1::BatchPutRequest batch;
+    batch.set_request_id(random_.Bytes(16));
+    batch.add_items()->set_key("b");
+    EXPECT_EQ(GetReason(node_->BatchPut(batch, nullptr).status()), reason);
+    EXPECT_EQ(GetReason(node_->BeginSession({}).status()), reason);
+    v1::SetTagRequest tag;
+    tag.set_ns("default");
+    tag.set_name("m");
+    tag.set_tag("t");
+    tag.set_number(1);
+    EXPECT_EQ(GetReason(node_->SetTag(tag).status()), reason);
+  }
+  EXPECT_EQ(objects_.rooms_made, 0);
+  EXPECT_EQ(GetReason(node_->CheckHealth()), Reason::kStoreFailed);
+
+  v1::DeleteVersionsRequest versions;
+  versions.set_ns("default");
+  versions.set_name("m");
+  versions.set_all(true);
+  EXPECT_EQ(node_->DeleteVersions(versions)->deleted_size(), 1);
+  v1::DeleteValueRequest value;
+  value.set_key("k");
+  EXPECT_TRUE(node_->DeleteValue(value)->applied());
+  EXPECT_EQ(objects_.rooms_made, 2);
+  EXPECT_TRUE(node_->Collect({}).ok());
+}
+
 TEST_F(ValueWriterTest, AWriteInBetweenIsFollowedByAnUnconditionalPut) {
   Once("value.before_transaction",
        [this] { EXPECT_TRUE(PutValue(HeaderOf("k"), "between").ok()); });

@@ -89,7 +89,7 @@ absl::StatusOr<v1::DeleteValueResponse> Values::Delete(const v1::DeleteValueRequ
     CatalogTxn txn;
     txn.compares.push_back(Compare::Mod(key, entry->mod_revision));
     txn.writes.push_back(CatalogWrite::Delete(key));
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn)));
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn), TxnPurpose::kRemove));
     if (result.applied) return response;
     response.Clear();
   }
