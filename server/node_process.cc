@@ -15,6 +15,7 @@
 #include "server/log.h"
 #include "server/memory_plan.h"
 #include "server/node_server.h"
+#include "server/periodic_work.h"
 #include "server/server_metrics.h"
 
 namespace tilekv {
@@ -30,8 +31,9 @@ class RunningNode : public NodeProcess {
 
   absl::Status Start() {
     // Ports first: one that is taken is the commonest mistake, and the lock names the address.
-    TILEKV_ASSIGN_OR_RETURN(
-        http_, HttpEndpoint::Start(options_.http, metrics_, [this] { return ready_.load(); }));
+    TILEKV_ASSIGN_OR_RETURN(http_, HttpEndpoint::Start(options_.http, metrics_, [this] {
+                              return ready_ && node_->CheckHealth().ok();
+                            }));
     TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<PortClaim> claim, PortClaim::Take(options_.listen));
     TILEKV_RETURN_IF_ERROR(OpenStore(claim->address()));
     metrics_.WatchUsage([this] { return engine_->Usage(); });
@@ -41,6 +43,8 @@ class RunningNode : public NodeProcess {
     TILEKV_ASSIGN_OR_RETURN(server_, NodeServer::Start(*node_, metrics_, server));
     TILEKV_RETURN_IF_ERROR(WriteAddresses(claim->address().ToString()));
     ready_ = true;
+    collecting_ =
+        std::make_unique<PeriodicWork>(options_.collect_every_ms, [this] { CollectOnce(); });
     LogEvent(LogLevel::kInfo, "serving",
              {{"grpc", claim->address().ToString()},
               {"http", http_->address().ToString()},
@@ -53,6 +57,8 @@ class RunningNode : public NodeProcess {
 
   void Stop(int64_t drain_ms) override {
     ready_ = false;
+    stopping_.cancel->Cancel();
+    collecting_.reset();
     if (server_ != nullptr) {
       server_->Shutdown(drain_ms);
       std::remove(AddressFile().c_str());
@@ -86,6 +92,18 @@ class RunningNode : public NodeProcess {
     return absl::OkStatus();
   }
 
+  void CollectOnce() {
+    absl::StatusOr<v1::CollectResponse> round = node_->Collect({}, stopping_);
+    if (round.ok()) {
+      LogEvent(LogLevel::kInfo, "collected",
+               {{"purged_versions", fmt::format("{}", round->purged_versions())},
+                {"deleted_objects", fmt::format("{}", round->deleted_objects())},
+                {"deleted_bytes", fmt::format("{}", round->deleted_bytes())}});
+    } else if (GetReason(round.status()) != Reason::kCancelled) {
+      LogEvent(LogLevel::kWarning, "collect_failed", {{"error", ErrorText(round.status())}});
+    }
+  }
+
   std::string AddressFile() const { return options_.data_dir + "/ADDRESS"; }
 
   absl::Status WriteAddresses(const std::string& grpc) {
@@ -105,6 +123,7 @@ class RunningNode : public NodeProcess {
   const NodeProcessOptions options_;
   const std::shared_ptr<BufferPool> pool_;
   std::atomic<bool> ready_{false};
+  const CallContext stopping_{.cancel = std::make_shared<CancelToken>()};
   // In the order of their lives.
   std::unique_ptr<LocalEngine> engine_;
   std::unique_ptr<Catalog> catalog_;
@@ -112,6 +131,7 @@ class RunningNode : public NodeProcess {
   ServerMetrics metrics_;
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<NodeServer> server_;
+  std::unique_ptr<PeriodicWork> collecting_;
 };
 
 }  // namespace

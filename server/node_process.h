@@ -12,12 +12,16 @@
 
 namespace tilekv {
 
+// A node collects by itself: what was removed goes without anybody's doing.
+inline constexpr int64_t kCollectEvery_s = 3'600;
+
 struct NodeProcessOptions {
   std::string data_dir;
   ListenAddress listen{"127.0.0.1", kDefaultPort};
   ListenAddress http{"127.0.0.1", kDefaultHttpPort};
   std::optional<uint64_t> max_object_bytes;  // of a new store; must be that of an existing one
   uint64_t memory_bytes = kDefaultServerMemoryBytes;
+  int64_t collect_every_ms = kCollectEvery_s * 1'000;
 };
 
 class NodeProcess {
