@@ -54,6 +54,23 @@ absl::StatusOr<std::string> ReadHeader(ModelReader& reader, const StoredContent&
   return std::move(sink.text());
 }
 
+// One file with the head that it had; none where the tensors no longer fill it.
+absl::StatusOr<std::optional<TensorFilePlan>> PlanKeptFile(ModelReader& reader,
+                                                           const Selection& selected,
+                                                           std::string head) {
+  if (head.empty()) {  // it could be derived, so it was not kept
+    TILEKV_ASSIGN_OR_RETURN(TensorFilePlan plan,
+                            PlanSafetensorsFile(selected.views, MetadataOf(reader.manifest())));
+    return plan;
+  }
+  return PlanSafetensorsFileAsItWas(std::move(head), selected.views,
+                                    [&](std::string_view name) -> std::optional<uint32_t> {
+                                      auto found = selected.by_name.find(name);
+                                      if (found == selected.by_name.end()) return std::nullopt;
+                                      return found->second;
+                                    });
+}
+
 // The files as they were imported; none where the tensors no longer fill them exactly.
 absl::StatusOr<std::optional<ExportPlan>> PlanAsImported(ModelReader& reader,
                                                          const SourceFiles& sources,
@@ -62,14 +79,7 @@ absl::StatusOr<std::optional<ExportPlan>> PlanAsImported(ModelReader& reader,
   std::set<uint32_t> placed;
   for (const KeptSourceFile& file : sources.files) {
     TILEKV_ASSIGN_OR_RETURN(std::string head, ReadHeader(reader, file.header));
-    TILEKV_ASSIGN_OR_RETURN(
-        auto planned,
-        PlanSafetensorsFileAsItWas(std::move(head), selected.views,
-                                   [&](std::string_view name) -> std::optional<uint32_t> {
-                                     auto found = selected.by_name.find(name);
-                                     if (found == selected.by_name.end()) return std::nullopt;
-                                     return found->second;
-                                   }));
+    TILEKV_ASSIGN_OR_RETURN(auto planned, PlanKeptFile(reader, selected, std::move(head)));
     if (!planned.has_value()) return std::nullopt;
     for (const auto& slot : planned->slots) {
       if (!placed.insert(slot.tensor).second) return std::nullopt;
@@ -126,7 +136,6 @@ absl::StatusOr<ExportPlan> PlanExport(ModelReader& reader, const ExportOptions& 
   } else {
     TILEKV_ASSIGN_OR_RETURN(
         plan, PlanFresh(reader.manifest(), selected, single_file ? 0 : options.max_shard_bytes));
-    plan.as_imported = as_it_was && !sources.has_value();
   }
   plan.tensors = selected.views.size();
   for (const ExportFile& file : plan.files) plan.bytes += file.plan.file_bytes();

@@ -22,7 +22,7 @@ struct ExportPlan {
   std::string index_content;
   uint64_t tensors = 0;
   uint64_t bytes = 0;
-  bool as_imported = false;
+  bool as_imported = false;  // the files that the model was imported from: names, order, headers
 };
 
 // `single_file`: one safetensors file, whose path is left empty. INVALID_ARGUMENT names globs that

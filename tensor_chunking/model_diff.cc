@@ -27,8 +27,8 @@ DiffRow WholeRow(DiffRow::Kind kind, const TensorEntry& entry) {
 
 absl::Status CompareTensor(ModelReader& older, ModelReader& newer, const std::string& name,
                            ModelDiff& diff) {
-  const TensorEntry* a = older.manifest().Find(name);
-  const TensorEntry* b = newer.manifest().Find(name);
+  const TensorEntry* a = older.manifest().FindTensor(name);
+  const TensorEntry* b = newer.manifest().FindTensor(name);
   if (a != nullptr && b != nullptr && *a == *b) {
     ++diff.same_tensors;
     return absl::OkStatus();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
@@ -47,6 +48,7 @@ absl::Status WriteTensorFile(ModelReader& reader, ExportFile file, const std::st
                              bool overwrite, Progress& progress) {
   TILEKV_ASSIGN_OR_RETURN(auto writer, TensorFileWriter::Create(*FileSystem::Posix(), path,
                                                                 std::move(file.plan), overwrite));
+  progress.Add(writer->plan().head.size());
   TILEKV_RETURN_IF_ERROR(ForEachPiece(reader, file.tensors, [&](const StreamedPiece& piece) {
     progress.Add(piece.content.size());
     return writer->Write(piece.index, piece.offset_bytes, piece.content.span());
@@ -82,10 +84,6 @@ class FileSink : public ByteSink {
 
 absl::Status WriteSideFile(ModelReader& reader, const SideFile& file, const std::string& folder,
                            bool overwrite, Progress& progress) {
-  // Stored paths were checked when they were written, by whatever wrote them: checked again before
-  // they touch a disk.
-  TILEKV_RETURN_IF_ERROR(CheckRelativePath(file.path, Reason::kDataLoss));
-  TILEKV_RETURN_IF_ERROR(CreateParents(folder, file.path));
   TILEKV_ASSIGN_OR_RETURN(
       auto out, OutputFile::Create(*FileSystem::Posix(), folder + "/" + file.path, overwrite));
   FileSink sink(*out, progress);
@@ -99,33 +97,105 @@ absl::Status WriteText(const std::string& path, const std::string& text, bool ov
   return out->Commit();
 }
 
+// Every file of an export, relative to its folder.
+std::vector<std::string> PathsOf(const ExportPlan& plan, const Manifest& manifest) {
+  std::vector<std::string> paths;
+  for (const ExportFile& file : plan.files) paths.push_back(file.path);
+  for (const SideFile& file : manifest.side_files) paths.push_back(file.path);
+  if (!plan.index_path.empty()) paths.push_back(plan.index_path);
+  return paths;
+}
+
+absl::Status CheckPaths(std::vector<std::string> paths) {
+  std::sort(paths.begin(), paths.end());
+  std::set<std::string> files;
+  for (const std::string& path : paths) {
+    // Stored paths were checked when they were written, by whatever wrote them: again before they
+    // touch a disk.
+    TILEKV_RETURN_IF_ERROR(CheckRelativePath(path, Reason::kDataLoss));
+    bool collides = !files.insert(path).second;
+    for (size_t slash = path.find('/'); slash != std::string::npos && !collides;
+         slash = path.find('/', slash + 1)) {
+      collides = files.contains(path.substr(0, slash));
+    }
+    if (collides) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("two files of the export want the place '{}'; export with "
+                                   "--no-weights into one folder and the weights to a file "
+                                   "elsewhere",
+                                   Printable(path)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What is in the folder already: nothing of ours without `overwrite`, and no weights beside ours
+// that a reader of the folder would take for the model's.
+absl::Status CheckFolder(const std::string& folder, const std::vector<std::string>& paths,
+                         bool weights, bool overwrite) {
+  FileSystem& fs = *FileSystem::Posix();
+  TILEKV_ASSIGN_OR_RETURN(bool exists, fs.Exists(folder));
+  if (!exists) return absl::OkStatus();
+  for (const std::string& path : paths) {
+    TILEKV_ASSIGN_OR_RETURN(bool there, fs.Exists(folder + "/" + path));
+    if (there && !overwrite) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("'{}' exists already; -y overwrites it, and nothing was written",
+                                   Printable(folder + "/" + path)));
+    }
+  }
+  if (!weights) return absl::OkStatus();
+  TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> names, fs.List(folder));
+  for (const std::string& name : names) {
+    bool ours = std::find(paths.begin(), paths.end(), name) != paths.end();
+    if (ours || !(EndsWith(name, ".safetensors") || EndsWith(name, ".safetensors.index.json"))) {
+      continue;
+    }
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("'{}' is not part of this export and would be taken for the "
+                                 "model's; remove it or choose another folder",
+                                 Printable(folder + "/" + name)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ExportReport> ExportFolder(ModelReader& reader, const std::string& folder,
                                           const ExportOptions& options) {
   ExportPlan plan;
   if (options.weights) {
     TILEKV_ASSIGN_OR_RETURN(plan, PlanExport(reader, options, false));
   }
+  std::vector<std::string> paths = PathsOf(plan, reader.manifest());
+  TILEKV_RETURN_IF_ERROR(CheckPaths(paths));
+  TILEKV_RETURN_IF_ERROR(CheckFolder(folder, paths, options.weights, options.overwrite));
   uint64_t total = plan.bytes;
   for (const SideFile& file : reader.manifest().side_files) total += file.content.length_bytes;
   Progress progress(options, total);
-  ExportReport report{.tensors = plan.tensors, .bytes = total, .identical_to_source = plan.as_imported};
+  ExportReport report{
+      .files = {}, .tensors = plan.tensors, .bytes = total, .as_imported = plan.as_imported};
   FileSystem& fs = *FileSystem::Posix();
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(folder));
+  for (const std::string& path : paths) {
+    TILEKV_RETURN_IF_ERROR(CreateParents(folder, path));
+    report.files.push_back(folder + "/" + path);
+  }
+  if (!plan.index_path.empty()) {
+    // An index is written last, and an older one goes first: a folder is never taken for whole
+    // before it is.
+    absl::Status removed = fs.Unlink(folder + "/" + plan.index_path);
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  }
   for (ExportFile& file : plan.files) {
-    TILEKV_RETURN_IF_ERROR(CheckRelativePath(file.path, Reason::kDataLoss));
-    TILEKV_RETURN_IF_ERROR(CreateParents(folder, file.path));
-    report.files.push_back(folder + "/" + file.path);
+    std::string path = folder + "/" + file.path;
     TILEKV_RETURN_IF_ERROR(
-        WriteTensorFile(reader, std::move(file), report.files.back(), options.overwrite, progress));
+        WriteTensorFile(reader, std::move(file), path, options.overwrite, progress));
   }
   for (const SideFile& file : reader.manifest().side_files) {
-    report.files.push_back(folder + "/" + file.path);
     TILEKV_RETURN_IF_ERROR(WriteSideFile(reader, file, folder, options.overwrite, progress));
   }
-  if (!plan.index_path.empty()) {  // last: a folder without it is seen to be incomplete
-    TILEKV_RETURN_IF_ERROR(CheckRelativePath(plan.index_path, Reason::kDataLoss));
-    report.files.push_back(folder + "/" + plan.index_path);
-    TILEKV_RETURN_IF_ERROR(WriteText(report.files.back(), plan.index_content, options.overwrite));
+  if (!plan.index_path.empty()) {
+    TILEKV_RETURN_IF_ERROR(
+        WriteText(folder + "/" + plan.index_path, plan.index_content, options.overwrite));
   }
   return report;
 }
@@ -139,7 +209,7 @@ absl::StatusOr<ExportReport> ExportSafetensors(ModelReader& reader, const std::s
   return ExportReport{.files = {path},
                       .tensors = plan.tensors,
                       .bytes = plan.bytes,
-                      .identical_to_source = plan.as_imported};
+                      .as_imported = plan.as_imported};
 }
 
 // One tensor as .npy, content taken as a stream of row ranges.
@@ -189,7 +259,7 @@ absl::StatusOr<ExportReport> ExportModelToSink(ModelReader& reader, ByteSink& si
   }));
   TILEKV_RETURN_IF_ERROR(writer.Finish());
   return ExportReport{
-      .tensors = plan.tensors, .bytes = plan.bytes, .identical_to_source = plan.as_imported};
+      .tensors = plan.tensors, .bytes = plan.bytes, .as_imported = plan.as_imported};
 }
 
 absl::Status ExportTensor(ModelReader& reader, const std::string& tensor, const std::string& slice,

@@ -34,11 +34,15 @@ struct ExportReport {
   std::vector<std::string> files;
   uint64_t tensors = 0;
   uint64_t bytes = 0;
-  bool identical_to_source = false;  // the weights' files equal those imported, byte for byte
+  // Names, order and headers of the weights' files are those of the import: where the version is
+  // the imported one they are equal to the byte.
+  bool as_imported = false;
 };
 // `destination` ending in .safetensors: one file with all tensors; in .npy: the only tensor; else a
 // folder, side files included. Each file is written beside its destination, synced, renamed; an
-// existing one needs `overwrite`. An alias is written as a tensor of its own.
+// existing one needs `overwrite`. Everything that can be refused is refused before the first byte:
+// existing files, names that collide, weights in the folder that a reader would take for the
+// model's. An alias is written as a tensor of its own.
 absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string& destination,
                                          const ExportOptions& options = {});
 // All tensors as one safetensors file, front to back.

@@ -25,7 +25,7 @@ WriteInput InputFromSource(const ModelSource& source) {
   input.metadata = source.metadata();
   SourceFilesInput kept;
   for (const WeightFile& file : source.files()) {
-    if (file.kind != WeightFile::Kind::kSafetensors || file.header.empty()) continue;
+    if (file.kind != WeightFile::Kind::kSafetensors) continue;
     kept.files.files.push_back({.path = file.path,
                                 .kind = SourceKind::kSafetensors,
                                 .length_bytes = file.identity.size_bytes});

@@ -169,12 +169,18 @@ absl::Status ModelReader::ReadSideFile(const SideFile& file, ByteSink& sink) {
   return WithContext(status, fmt::format("side file '{}'", Printable(file.path)));
 }
 
-absl::StatusOr<std::optional<SourceFiles>> ModelReader::ReadSourceFiles() {
+absl::StatusOr<std::optional<ObjectRef>> ModelReader::SourceFilesRef() {
   TILEKV_ASSIGN_OR_RETURN(ObjectRef commit, RefFromProto(version_.record().commit()));
   TILEKV_ASSIGN_OR_RETURN(std::string content, store_.ReadObject(commit, options_.context));
   TILEKV_ASSIGN_OR_RETURN(auto children, DecodeTreeChildren(commit.level, AsBytes(content)));
   if (children.size() < 2) return std::nullopt;
-  TILEKV_ASSIGN_OR_RETURN(content, store_.ReadObject(children[1], options_.context));
+  return children[1];
+}
+
+absl::StatusOr<std::optional<SourceFiles>> ModelReader::ReadSourceFiles() {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRef> ref, SourceFilesRef());
+  if (!ref.has_value()) return std::nullopt;
+  TILEKV_ASSIGN_OR_RETURN(std::string content, store_.ReadObject(*ref, options_.context));
   TILEKV_ASSIGN_OR_RETURN(SourceFiles files, DecodeSourceFiles(AsBytes(content)));
   return files;
 }

@@ -117,7 +117,8 @@ class ModelReader {
       std::vector<std::string> tensors = {});
 
   absl::Status ReadSideFile(const SideFile& file, ByteSink& sink);
-  // Headers of the files that the model came from; none where they can be derived.
+  // What is kept of the files that the model came from; none where it came from none.
+  absl::StatusOr<std::optional<ObjectRef>> SourceFilesRef();
   absl::StatusOr<std::optional<SourceFiles>> ReadSourceFiles();
 
   KvStore& store() { return store_; }

@@ -29,11 +29,13 @@ struct Item {
   uint64_t tile = 0;
   uint64_t bytes = 0;
 
-  // The item's own buffer, its share of a run of neighbours, and the parts of a `base, xor` tile.
+  // The item's own buffer; its share of a run of neighbours, where it is in a pack; the parts of a
+  // `base, xor` tile.
   uint64_t held_bytes() const {
     const TileRef& ref = entry->tiles[tile];
+    uint64_t run = ref.is_part() ? bytes + kMostGapBytes : 0;
     uint64_t parts = ref.parts == nullptr ? 0 : 2 * ref.object.length;
-    return BufferPool::CapacityFor(bytes) + bytes + kMostGapBytes + parts;
+    return BufferPool::CapacityFor(bytes) + run + parts;
   }
 };
 

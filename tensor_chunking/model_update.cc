@@ -133,7 +133,11 @@ absl::StatusOr<WriteReport> UpdateSlice(KvStore& store, const ModelName& base,
     options.if_latest = WriteCondition::Version(reader->version().record().number());
   }
   const v1::VersionRecord& record = reader->version().record();
-  CommitFacts facts{.tensors = record.tensor_count(), .logical_bytes = record.logical_bytes()};
+  CommitFacts facts{.tensors = record.tensor_count(),
+                    .logical_bytes = record.logical_bytes(),
+                    .base = VersionOf(*reader)};
+  // Names, dtypes and shapes are the base's, so the files that it came from can still be made.
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRef> sources, reader->SourceFilesRef());
   ModelName target{.ns = base.ns, .name = base.name};
   SliceUpdate update(*reader, options, entry, std::move(plan), content);
   return CommitInSession(
@@ -141,7 +145,7 @@ absl::StatusOr<WriteReport> UpdateSlice(KvStore& store, const ModelName& base,
         TILEKV_ASSIGN_OR_RETURN(Manifest manifest, update.Run(session));
         TILEKV_ASSIGN_OR_RETURN(auto trees, EncodeManifest(manifest, max_object_bytes));
         TILEKV_RETURN_IF_ERROR(session.PutEncoded(trees));
-        return CommitTrees{.root = trees.back().ref};
+        return CommitTrees{.root = trees.back().ref, .sources = sources};
       });
 }
 

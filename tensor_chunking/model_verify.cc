@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "tensor_chunking/content_reader.h"
 #include "tensor_chunking/model_files.h"
 #include "tensor_chunking/parallel.h"
 
@@ -98,6 +99,20 @@ class NullSink : public ByteSink {
   absl::Status Append(Bytes) override { return absl::OkStatus(); }
 };
 
+// The commit tree, and what is kept of the files that the model came from.
+absl::Status CheckSourceFiles(ModelReader& reader) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<SourceFiles> sources, reader.ReadSourceFiles());
+  if (!sources.has_value()) return absl::OkStatus();
+  NullSink sink;
+  for (const KeptSourceFile& file : sources->files) {
+    TILEKV_RETURN_IF_ERROR(
+        ReadContent(reader.store(), file.header, reader.pool(), reader.options().context, sink));
+  }
+  if (!sources->index.has_value()) return absl::OkStatus();
+  return ReadContent(reader.store(), sources->index->content, reader.pool(),
+                     reader.options().context, sink);
+}
+
 }  // namespace
 
 absl::StatusOr<VerifyReport> VerifyModel(
@@ -106,6 +121,9 @@ absl::StatusOr<VerifyReport> VerifyModel(
   VerifyReport report;
   WriteProgress done;
   for (const CheckedObject& object : objects) done.total_bytes += object.ref.length;
+  for (const SideFile& file : reader.manifest().side_files) {
+    done.total_bytes += file.content.length_bytes;
+  }
   Mutex mutex;
   auto record = [&](uint64_t bytes, std::vector<Damage> damages) {
     MutexLock lock(mutex);
@@ -137,6 +155,11 @@ absl::StatusOr<VerifyReport> VerifyModel(
     }
     record(file.content.length_bytes, std::move(damages));
   }
+  absl::Status kept = CheckSourceFiles(reader);
+  if (!kept.ok() && !IsDamage(kept)) return kept;
+  std::vector<Damage> kept_damages;
+  if (!kept.ok()) kept_damages.push_back({"headers of the source files", ErrorText(kept)});
+  record(0, std::move(kept_damages));
   std::sort(report.damages.begin(), report.damages.end(),
             [](const Damage& a, const Damage& b) { return a.where < b.where; });
   return report;

@@ -170,8 +170,10 @@ class WritePass {
       std::fill_n(buffer.data(), pack.length_bytes, uint8_t{0});
       for (const PackEntry& entry : pack.entries) {
         const PlannedTensor& tensor = plan_.tensors[entry.candidate];
+        absl::Status read =
+            tensor.source->read(0, buffer.span().subspan(entry.offset_bytes, tensor.bytes));
         TILEKV_RETURN_IF_ERROR(
-            tensor.source->read(0, buffer.span().subspan(entry.offset_bytes, tensor.bytes)));
+            WithContext(read, fmt::format("tensor '{}'", Printable(tensor.source->name))));
       }
       contents.push_back(buffer.span());
     }
@@ -190,13 +192,13 @@ class WritePass {
     SideFile& entry = manifest_.side_files[index];
     entry.path = file.path;
     entry.content.length_bytes = file.length;
-    if (file.length <= max_object_bytes_) {
+    uint64_t chunk = ChunkBytes(max_object_bytes_);
+    if (file.length <= chunk) {
       Buffer content = pool_.Get(file.length);
       TILEKV_RETURN_IF_ERROR(file.read(0, content.span()));
       TILEKV_ASSIGN_OR_RETURN(entry.content.ref, session_.PutBlob(content.span()));
       return absl::OkStatus();
     }
-    uint64_t chunk = ChunkBytes(max_object_bytes_);
     ChunkedBlobBuilder builder(max_object_bytes_, [&](const ObjectRef& ref, std::string content) {
       EncodedObject tree{ref, std::move(content)};
       return session_.PutEncoded({&tree, 1});
@@ -238,8 +240,33 @@ absl::StatusOr<std::unique_ptr<ModelReader>> OpenBase(KvStore& store, const Mode
   ReaderOptions reading{.memory_bytes = options.memory_bytes, .context = options.context};
   if (options.base.has_value()) return ModelReader::Open(store, *options.base, reading);
   auto latest = ModelReader::Open(store, {.ns = target.ns, .name = target.name}, reading);
-  if (GetReason(latest.status()) == Reason::kNotFound) return nullptr;
+  // One that is not there, or damaged, has no tile shapes to give; storing the same again may heal
+  // it.
+  Reason reason = GetReason(latest.status());
+  if (reason == Reason::kNotFound || reason == Reason::kDataLoss) return nullptr;
   return latest;
+}
+
+BaseTileShape TileShapesOf(const ModelReader* base) {
+  return [base](const TensorSource& source) -> const Shape* {
+    const TensorEntry* entry = base == nullptr ? nullptr : base->manifest().Find(source.name);
+    bool same = entry != nullptr && !entry->is_alias() && entry->dtype == source.dtype &&
+                entry->shape == source.shape;
+    return same ? &entry->tile_shape : nullptr;
+  };
+}
+
+// Whether the commit would be refused for what is known already.
+bool ConditionFails(const WriteCondition& condition, uint64_t latest) {
+  switch (condition.kind) {
+    case WriteCondition::Kind::kNone:
+      return false;
+    case WriteCondition::Kind::kAbsent:
+      return latest != 0;
+    case WriteCondition::Kind::kVersion:
+      return latest != condition.version;
+  }
+  return false;
 }
 
 absl::StatusOr<std::optional<ObjectRef>> PutSourceFiles(
@@ -249,9 +276,12 @@ absl::StatusOr<std::optional<ObjectRef>> PutSourceFiles(
   SourceFiles files = input->files;
   std::vector<EncodedObject> objects;
   for (size_t i = 0; i < files.files.size(); ++i) {
+    objects.clear();  // one header at a time: they can be large
     TILEKV_ASSIGN_OR_RETURN(files.files[i].header,
                             EncodeInMemory(input->headers[i], max_object_bytes, objects));
+    TILEKV_RETURN_IF_ERROR(session.PutEncoded(objects));
   }
+  objects.clear();
   if (files.index.has_value()) {
     TILEKV_ASSIGN_OR_RETURN(files.index->content,
                             EncodeInMemory(input->index, max_object_bytes, objects));
@@ -269,17 +299,17 @@ absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
                                        const WriteInput& input, const WriteOptions& options) {
   TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes());
   TILEKV_ASSIGN_OR_RETURN(auto base, OpenBase(store, target, options));
-  TILEKV_ASSIGN_OR_RETURN(
-      WritePlan plan,
-      PlanUnits(input, max_object_bytes, options, [&](const TensorSource& source) -> const Shape* {
-        const TensorEntry* entry = base == nullptr ? nullptr : base->manifest().Find(source.name);
-        bool same = entry != nullptr && !entry->is_alias() && entry->dtype == source.dtype &&
-                    entry->shape == source.shape;
-        return same ? &entry->tile_shape : nullptr;
-      }));
+  if (!options.base.has_value() && base != nullptr &&
+      ConditionFails(options.if_latest, base->version().record().number())) {
+    return WriteReport{.latest_found = base->version().record().number()};
+  }
+  TILEKV_ASSIGN_OR_RETURN(WritePlan plan,
+                          PlanUnits(input, max_object_bytes, options, TileShapesOf(base.get())));
   auto pool = BufferPool::Create(options.memory_bytes / 4);
   ByteBudget budget(options.memory_bytes);
   CommitFacts facts{.tensors = plan.tensors.size(), .logical_bytes = plan.logical_bytes};
+  if (options.base.has_value()) facts.base = VersionOf(*base);
+  base.reset();  // its manifest is not needed any more
   return CommitInSession(
       store, target, options, facts, [&](WriteSession& session) -> absl::StatusOr<CommitTrees> {
         WritePass pass(input, options, plan, max_object_bytes, *pool, budget, session);
@@ -293,6 +323,25 @@ absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
         trees.tiles = plan.tiles;
         return trees;
       });
+}
+
+absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(KvStore& store, const ModelName& target,
+                                                    const WriteInput& input,
+                                                    const WriteOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes());
+  TILEKV_ASSIGN_OR_RETURN(auto base, OpenBase(store, target, options));
+  TILEKV_ASSIGN_OR_RETURN(WritePlan plan,
+                          PlanUnits(input, max_object_bytes, options, TileShapesOf(base.get())));
+  std::vector<WritePlanRow> rows;
+  for (const PlannedTensor& tensor : plan.tensors) {
+    rows.push_back({.name = tensor.source->name,
+                    .dtype = tensor.source->dtype,
+                    .shape = tensor.source->shape,
+                    .tile_shape = tensor.grid.tile_shape(),
+                    .bytes = tensor.bytes,
+                    .tiles = tensor.packed ? 0 : tensor.grid.tile_count()});
+  }
+  return rows;
 }
 
 }  // namespace tilekv

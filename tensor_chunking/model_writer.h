@@ -57,8 +57,9 @@ struct WriteOptions {
   std::vector<std::string> tags;
   std::string message;
   std::string author;
-  // Its tile shapes are taken for equal dtype and shape, so that unchanged tiles are shared. None:
-  // the target's latest version.
+  // Its tile shapes are taken for equal dtype and shape where the layout is `auto`, so that
+  // unchanged tiles are shared, and it is recorded as what the version was made from. None: the
+  // tile shapes of the target's latest version, where it can be read.
   std::optional<ModelName> base;
   uint64_t memory_bytes = kDefaultClientMemoryBytes;
   int threads = 0;  // 0: as many as the machine has processors, at least 2
@@ -91,7 +92,7 @@ struct WriteReport {
 absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
                                        const WriteInput& input, const WriteOptions& options = {});
 
-// What WriteModel would do, without reading content: layouts, tiles, sizes.
+// What WriteModel would do, without reading content and without writing: layouts, tiles, sizes.
 struct WritePlanRow {
   std::string name;
   DType dtype{};
@@ -100,8 +101,8 @@ struct WritePlanRow {
   uint64_t bytes = 0;
   uint64_t tiles = 0;  // 0: in a pack
 };
-absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(const WriteInput& input,
-                                                    uint64_t max_object_bytes,
+absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(KvStore& store, const ModelName& target,
+                                                    const WriteInput& input,
                                                     const WriteOptions& options = {});
 
 // A new version in which one slice of one tensor is replaced; every tile that the slice does not

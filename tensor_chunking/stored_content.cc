@@ -32,7 +32,7 @@ absl::Status CheckStoredContent(const StoredContent& content, Reason reason) {
 
 absl::StatusOr<StoredContent> EncodeInMemory(std::string_view content, uint64_t max_object_bytes,
                                              std::vector<EncodedObject>& out) {
-  if (content.size() <= max_object_bytes) {
+  if (content.size() <= ChunkBytes(max_object_bytes)) {
     out.push_back(EncodeBlobObject(std::string(content)));
     return StoredContent{out.back().ref, content.size()};
   }

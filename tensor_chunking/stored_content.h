@@ -34,7 +34,7 @@ struct StoredContent {
 absl::Status CheckStoredContent(const StoredContent& content, Reason reason);
 
 // A content that is in memory: appends what must be put, children before parents. One blob where
-// that is within the limit.
+// it is no longer than a piece.
 absl::StatusOr<StoredContent> EncodeInMemory(std::string_view content, uint64_t max_object_bytes,
                                              std::vector<EncodedObject>& out);
 

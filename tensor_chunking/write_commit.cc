@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 
@@ -34,6 +36,7 @@ v1::CommitRequest MakeRequest(const ModelName& target, const WriteOptions& optio
   request.set_name(target.name);
   SetRef(trees.root, request.mutable_root());
   if (trees.sources.has_value()) SetRef(*trees.sources, request.mutable_sources());
+  if (facts.base.has_value()) *request.mutable_base() = *facts.base;
   if (options.if_latest.kind != WriteCondition::Kind::kNone) {
     SetCondition(options.if_latest, request.mutable_if_latest());
   }
@@ -47,21 +50,28 @@ v1::CommitRequest MakeRequest(const ModelName& target, const WriteOptions& optio
 
 absl::StatusOr<WriteReport> OnePass(
     KvStore& store, const ModelName& target, const WriteOptions& options, const CommitFacts& facts,
-    const std::function<absl::StatusOr<CommitTrees>(WriteSession&)>& put_all) {
+    const std::function<absl::StatusOr<CommitTrees>(WriteSession&)>& put_all, WriteCounts& counts) {
   TILEKV_ASSIGN_OR_RETURN(auto upload, store.BeginSession(Holder()));
   WriteSession session(*upload, options.encoding, options.context);
-  TILEKV_ASSIGN_OR_RETURN(CommitTrees trees, put_all(session));
+  absl::StatusOr<CommitTrees> trees = put_all(session);
+  // What an earlier pass has sent is new all the same, though this one finds it there.
+  WriteCounts sent = session.counts();
+  sent.shared_objects -= std::min(sent.shared_objects, counts.new_objects);
+  sent.shared_bytes -= std::min(sent.shared_bytes, counts.new_bytes);
+  sent.new_objects += counts.new_objects;
+  sent.new_bytes += counts.new_bytes;
+  counts = sent;
+  TILEKV_RETURN_IF_ERROR(trees.status());
   if (options.before_commit != nullptr) TILEKV_RETURN_IF_ERROR(options.before_commit());
   TILEKV_RETURN_IF_ERROR(options.context.Check());
   TILEKV_ASSIGN_OR_RETURN(
       v1::CommitResponse response,
-      upload->Commit(MakeRequest(target, options, facts, trees), options.context));
-  WriteCounts counts = session.counts();
+      upload->Commit(MakeRequest(target, options, facts, *trees), options.context));
   return WriteReport{.applied = response.applied(),
                      .latest_found = response.latest_found(),
                      .version = response.version(),
                      .tensors = facts.tensors,
-                     .tiles = trees.tiles,
+                     .tiles = trees->tiles,
                      .logical_bytes = facts.logical_bytes,
                      .new_objects = counts.new_objects,
                      .new_bytes = counts.new_bytes,
@@ -70,6 +80,14 @@ absl::StatusOr<WriteReport> OnePass(
 }
 
 }  // namespace
+
+v1::VersionName VersionOf(const ModelReader& reader) {
+  v1::VersionName name;
+  name.set_ns(reader.version().ns());
+  name.set_name(reader.version().name());
+  name.set_number(reader.version().record().number());
+  return name;
+}
 
 absl::StatusOr<WriteReport> CommitInSession(
     KvStore& store, const ModelName& target, const WriteOptions& options, const CommitFacts& facts,
@@ -82,8 +100,9 @@ absl::StatusOr<WriteReport> CommitInSession(
         fmt::format("'{}' names a version; a new version gets its own number", target.ToString()));
   }
   for (const std::string& tag : options.tags) TILEKV_RETURN_IF_ERROR(CheckTag(tag));
+  WriteCounts counts;
   for (int pass = 1;; ++pass) {
-    auto report = OnePass(store, target, options, facts, put_all);
+    auto report = OnePass(store, target, options, facts, put_all, counts);
     if (GetReason(report.status()) != Reason::kSessionLost || pass == kMostPasses) return report;
   }
 }

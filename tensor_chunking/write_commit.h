@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "tensor_chunking/model_reader.h"
 #include "tensor_chunking/model_writer.h"
 #include "tensor_chunking/write_session.h"
 
@@ -14,7 +15,10 @@ namespace tilekv {
 struct CommitFacts {
   uint64_t tensors = 0;
   uint64_t logical_bytes = 0;
+  std::optional<v1::VersionName> base;  // what the version was made from
 };
+v1::VersionName VersionOf(const ModelReader& reader);
+
 struct CommitTrees {
   ObjectRef root;
   std::optional<ObjectRef> sources;

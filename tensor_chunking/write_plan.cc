@@ -1,11 +1,14 @@
 #include "tensor_chunking/write_plan.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/chunked_blob.h"
 #include "tensor_chunking/manifest.h"
+#include "tensor_chunking/relative_path.h"
 #include "tensor_chunking/slab.h"
 
 namespace tilekv {
@@ -20,7 +23,8 @@ absl::StatusOr<PlannedTensor> PlanTensor(const TensorSource& source, uint64_t ma
   TILEKV_RETURN_IF_ERROR(CheckTensorName(source.name, Reason::kInvalidArgument));
   TILEKV_ASSIGN_OR_RETURN(planned.bytes, TensorBytes(source.dtype, source.shape));
   planned.packed = GoesToPack(planned.bytes, max_object_bytes);
-  const Shape* kept = base_shape(source);
+  // A layout that was asked for is what is made; only `auto` follows the base.
+  const Shape* kept = options.layout.kind == LayoutKind::kAuto ? base_shape(source) : nullptr;
   Shape tile_shape;
   if (kept != nullptr && CheckTileShape(source.dtype, source.shape, *kept, max_object_bytes).ok()) {
     tile_shape = *kept;
@@ -67,7 +71,14 @@ void AddPackUnits(const std::vector<Pack>& packs, std::vector<WriteUnit>& units)
   }
 }
 
+// Whatever names alone can tell, before any content is read.
 absl::Status CheckNames(const WriteInput& input, const std::vector<PlannedTensor>& tensors) {
+  auto find = [&](const std::string& name) {
+    auto at = std::lower_bound(
+        tensors.begin(), tensors.end(), name,
+        [](const PlannedTensor& tensor, const std::string& n) { return tensor.source->name < n; });
+    return at != tensors.end() && at->source->name == name;
+  };
   for (size_t i = 1; i < tensors.size(); ++i) {
     if (tensors[i].source->name == tensors[i - 1].source->name) {
       return MakeError(Reason::kInvalidArgument, fmt::format("tensor '{}' is there twice",
@@ -75,13 +86,22 @@ absl::Status CheckNames(const WriteInput& input, const std::vector<PlannedTensor
     }
   }
   for (const auto& [name, target] : input.aliases) {
-    auto found = std::find_if(tensors.begin(), tensors.end(), [&](const PlannedTensor& tensor) {
-      return tensor.source->name == target;
-    });
-    if (found == tensors.end()) {
+    if (find(name)) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("alias '{}' has the name of a tensor", Printable(name)));
+    }
+    if (!find(target)) {
       return MakeError(Reason::kInvalidArgument,
                        fmt::format("alias '{}' names '{}', which is no tensor of the model",
                                    Printable(name), Printable(target)));
+    }
+  }
+  std::set<std::string_view> paths;
+  for (const SideFileSource& file : input.side_files) {
+    TILEKV_RETURN_IF_ERROR(CheckRelativePath(file.path, Reason::kInvalidArgument));
+    if (!paths.insert(file.path).second) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("side file '{}' is there twice", Printable(file.path)));
     }
   }
   return absl::OkStatus();
@@ -118,28 +138,11 @@ absl::StatusOr<WritePlan> PlanUnits(const WriteInput& input, uint64_t max_object
   AddPackUnits(plan.packs, plan.units);
   for (size_t i = 0; i < input.side_files.size(); ++i) {
     uint64_t length = input.side_files[i].length;
-    uint64_t held = length > max_object_bytes ? ChunkBytes(max_object_bytes) : length;
+    uint64_t held = std::min(length, ChunkBytes(max_object_bytes));
     plan.units.push_back({WriteUnit::Kind::kSideFile, 0, i, 1, length, held});
     plan.logical_bytes += length;
   }
   return plan;
-}
-
-absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(const WriteInput& input,
-                                                    uint64_t max_object_bytes,
-                                                    const WriteOptions& options) {
-  TILEKV_ASSIGN_OR_RETURN(WritePlan plan, PlanUnits(input, max_object_bytes, options,
-                                                    [](const TensorSource&) { return nullptr; }));
-  std::vector<WritePlanRow> rows;
-  for (const PlannedTensor& tensor : plan.tensors) {
-    rows.push_back({.name = tensor.source->name,
-                    .dtype = tensor.source->dtype,
-                    .shape = tensor.source->shape,
-                    .tile_shape = tensor.grid.tile_shape(),
-                    .bytes = tensor.bytes,
-                    .tiles = tensor.packed ? 0 : tensor.grid.tile_count()});
-  }
-  return rows;
 }
 
 }  // namespace tilekv

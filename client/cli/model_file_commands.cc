@@ -88,11 +88,10 @@ void RemarkOnSource(const Context& context, const ModelSource& source) {
   }
 }
 
-absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelSource& source,
-                              const WriteOptions& options) {
+absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelName& target,
+                              const ModelSource& source, const WriteOptions& options) {
   WriteInput input = InputFromSource(source);
-  TILEKV_ASSIGN_OR_RETURN(uint64_t limit, store.MaxObjectBytes());
-  TILEKV_ASSIGN_OR_RETURN(std::vector<WritePlanRow> plan, PlanWrite(input, limit, options));
+  TILEKV_ASSIGN_OR_RETURN(std::vector<WritePlanRow> plan, PlanWrite(store, target, input, options));
   ListPrinter printer(
       context.out(), {{"TENSOR"}, {"DTYPE"}, {"SHAPE"}, {"TILE"}, {"TILES", true}, {"SIZE", true}});
   uint64_t tiles = 0;
@@ -148,7 +147,7 @@ absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
                           OpenModelSource(*FileSystem::Posix(), arguments.Word(1), source_options));
   RemarkOnSource(context, source);
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
-  if (arguments.Has("--dry-run")) return PrintPlan(context, *store, source, options);
+  if (arguments.Has("--dry-run")) return PrintPlan(context, *store, target, source, options);
 
   std::unique_ptr<Progress> progress = context.StartProgress("import");
   options.progress = Report(*progress);
@@ -184,12 +183,12 @@ absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
   for (const std::string& file : report.files) json["files"].push_back(JsonText(file));
   json["tensors"] = report.tensors;
   json["bytes"] = report.bytes;
-  json["identical_to_source"] = report.identical_to_source;
-  std::string text = fmt::format(
-      "{} to {}: {}, {}, {}{}", VersionText(reader->version()), Printable(arguments.Word(1)),
-      Counted(report.tensors, "tensor"), Counted(report.files.size(), "file"),
-      Rate(report.bytes, progress->seconds()),
-      report.identical_to_source ? "\nthe same files as were imported, byte for byte" : "");
+  json["as_imported"] = report.as_imported;
+  std::string text =
+      fmt::format("{} to {}: {}, {}, {}{}", VersionText(reader->version()),
+                  Printable(arguments.Word(1)), Counted(report.tensors, "tensor"),
+                  Counted(report.files.size(), "file"), Rate(report.bytes, progress->seconds()),
+                  report.as_imported ? "\nweights in the files that they were imported from" : "");
   TILEKV_RETURN_IF_ERROR(context.Done(text, json));
   return kExitDone;
 }

@@ -11,8 +11,9 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(FileSystem& fs,
   std::unique_ptr<OutputFile> output(new OutputFile(fs, path, overwrite));
   TILEKV_RETURN_IF_ERROR(output->CheckDestination());
   size_t name_at = path.rfind('/') + 1;
-  output->temporary_ = fmt::format("{}.{}.{:016x}.tmp", path.substr(0, name_at),
-                                   path.substr(name_at), random.Next());
+  // Without the name: one that is as long as names can be would not fit.
+  output->temporary_ =
+      fmt::format("{}{}{:016x}.tmp", path.substr(0, name_at), kTemporaryPrefix, random.Next());
   TILEKV_ASSIGN_OR_RETURN(output->file_,
                           fs.Open(output->temporary_, FileSystem::OpenMode::kCreateNew));
   return output;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/bytes.h"
@@ -12,8 +13,11 @@
 
 namespace tilekv {
 
+// Of the names of files that are being written.
+inline constexpr std::string_view kTemporaryPrefix = ".tilekv-";
+
 // Written under a temporary name beside its destination, then synced and renamed. Without Commit
-// nothing is left of it (a killed process leaves the temporary, `.NAME.<16 digits>.tmp`). WriteAt
+// nothing is left of it (a killed process leaves the temporary, `.tilekv-<16 digits>.tmp`). WriteAt
 // may be called from several threads, Commit and the destructor when all writes have returned.
 class OutputFile {
  public:

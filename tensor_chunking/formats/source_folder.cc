@@ -10,6 +10,7 @@
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "tensor_chunking/formats/file_kinds.h"
+#include "tensor_chunking/formats/output_file.h"
 #include "tensor_chunking/formats/text_list.h"
 #include "tensor_chunking/relative_path.h"
 
@@ -81,7 +82,9 @@ class Walk {
     std::string_view why = excluded                                         ? "excluded"
                            : folder && FileName(path).front() == '.'        ? "a hidden folder"
                            : !folder && info->kind != FileInfo::Kind::kFile ? "no file"
-                                                                            : "";
+                           : FileName(path).substr(0, kTemporaryPrefix.size()) == kTemporaryPrefix
+                               ? "left over from an export that did not end"
+                               : "";
     if (!why.empty()) return LeaveOut(path, *info, why, depth);
     if (folder) return Folder(path, depth + 1);
     if (!CheckRelativePath(path, Reason::kInvalidFile).ok()) {
