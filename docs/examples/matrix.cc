@@ -63,8 +63,7 @@ int main(int argc, char** argv) {
 
   // weights[-2:, ::1000], as NumPy would give it; only the tiles that it touches are read.
   tilekv::Shape shape = {kRows, kColumns};
-  tilekv::ResolvedSlice slice =
-      OrDie(tilekv::ResolveSlice("-2:, ::1000", shape));
+  tilekv::ResolvedSlice slice = OrDie(tilekv::ResolveSlice("-2:, ::1000", shape));
   std::vector<float> corner(2 * 3);
   OrDie(reader->ReadSlice(
       "dense.weight", slice,
