@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/connect.h"
+#include "kvstore/base/status.h"
 #include "tensor_chunking/model_reader.h"
 #include "tensor_chunking/model_writer.h"
 

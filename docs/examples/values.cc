@@ -6,6 +6,7 @@
 #include <string>
 
 #include "client/connect.h"
+#include "kvstore/base/status.h"
 
 namespace {
 
