@@ -1,0 +1,96 @@
+"""Memory stays within what --memory says, whatever the size of the model.
+
+A model of 1 GiB, or of 4 GiB with TILEKV_TEST_FULL=1, is imported, loaded and exported with 256 MiB
+for the client and 256 MiB for the server; what counts is the most that each process has held.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+from tilekv_testing import (MIB, EmbeddedCase, ServedCase, free_bytes, main, safetensors_head)
+
+FULL = os.environ.get("TILEKV_TEST_FULL") == "1"
+TENSORS = 16 if FULL else 4
+TENSOR_BYTES = 256 * MIB
+MODEL_BYTES = TENSORS * TENSOR_BYTES
+NEEDED_BYTES = 5 * MODEL_BYTES  # file, store, export, and room for what the store keeps free
+
+MEMORY = "256MiB"
+CLIENT_BYTES = (256 + 128) * MIB
+SERVER_BYTES = (256 + 256) * MIB
+
+
+class Source:
+    """The model's file, made once."""
+
+    path = None
+
+
+def setUpModule():
+    folder = tempfile.mkdtemp(prefix="tilekv-test-")
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    if free_bytes(folder) < NEEDED_BYTES:
+        raise unittest.SkipTest(f"needs {NEEDED_BYTES >> 30} GiB free in {folder}, which has "
+                                f"{free_bytes(folder) >> 30}")
+    Source.path = os.path.join(folder, "model.safetensors")
+    # Square ones are cut into bands, tall ones into row panels, a wide row inside the row.
+    shapes = [("F32", (8192, 8192)), ("F32", (131_072, 512)), ("BF16", (8192, 16_384)),
+              ("F32", (2, 33_554_432))]
+    tensors = {f"layers.{i:02}": shapes[i % len(shapes)] for i in range(TENSORS)}
+    draw = np.random.default_rng(4)
+    with open(Source.path, "wb") as out:
+        out.write(safetensors_head(tensors))
+        for _ in range(MODEL_BYTES // (8 * MIB)):
+            out.write(draw.integers(0, 2**64, MIB, dtype=np.uint64).tobytes())
+
+
+class MemoryCase:
+    """Mixed into a kind of store."""
+
+    def server_flags(self):
+        return ("--memory", MEMORY)
+
+    def stays_within(self, *words):
+        peak = self.run_measured(*words, "--memory", MEMORY)
+        print(f"{type(self).__name__}: {' '.join(words[:2])} of {MODEL_BYTES >> 30} GiB: client "
+              f"{peak >> 20} MiB of {CLIENT_BYTES >> 20}{self.server_text()}", flush=True)
+        self.assertLessEqual(peak, CLIENT_BYTES, words)
+        self.check_server()
+
+    def server_text(self):
+        return ""
+
+    def check_server(self):
+        """Where there is one."""
+
+    def test_import_load_and_export(self):
+        self.stays_within("model", "import", "m", Source.path)
+        self.stays_within("model", "load", "m", "--to", "null")
+        self.stays_within("model", "export", "m", self.path("out.safetensors"))
+        same = subprocess.run(["cmp", Source.path, self.path("out.safetensors")], check=False)
+        self.assertEqual(same.returncode, 0, "the export differs from its source")
+        os.unlink(self.path("out.safetensors"))
+        # What is there already takes no more.
+        self.stays_within("model", "import", "again", Source.path)
+        self.stays_within("model", "verify", "m")
+
+
+class EmbeddedMemory(MemoryCase, EmbeddedCase):
+    pass
+
+
+class ServedMemory(MemoryCase, ServedCase):
+    def server_text(self):
+        return f", server {self.server.peak_bytes() >> 20} MiB of {SERVER_BYTES >> 20}"
+
+    def check_server(self):
+        self.assertLessEqual(self.server.peak_bytes(), SERVER_BYTES)
+
+
+if __name__ == "__main__":
+    main(globals())
