@@ -137,8 +137,10 @@ TEST(PosixFileSystem, SaysThatNothingWasDoneWhereNoDescriptorIsLeft) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   struct rlimit none = before;
   none.rlim_cur = 1;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   FileSystem& fs = *FileSystem::Posix();
+  // The undefined-behaviour sanitizer looks at an object's type with descriptors of its own, once.
+  ASSERT_TRUE(fs.SyncDirectory("/").ok());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   absl::Status synced = fs.SyncDirectory("/");
   absl::Status opened = fs.Open("/etc/passwd", FileSystem::OpenMode::kRead).status();
   RaiseOpenFileLimit();
