@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 
-from tilekv_testing import (MIB, EmbeddedCase, ServedCase, free_bytes, main, safetensors_head)
+from tilekv_testing import MIB, EmbeddedCase, ServedCase, free_bytes, main, safetensors_head
 
 FULL = os.environ.get("TILEKV_TEST_FULL") == "1"
 TENSORS = 16 if FULL else 4
@@ -23,6 +23,7 @@ NEEDED_BYTES = 5 * MODEL_BYTES  # file, store, export, and room for what the sto
 MEMORY = "256MiB"
 CLIENT_BYTES = (256 + 128) * MIB
 SERVER_BYTES = (256 + 256) * MIB
+STANDING_READERS = 12
 
 
 class Source:
@@ -90,6 +91,14 @@ class ServedMemory(MemoryCase, ServedCase):
 
     def check_server(self):
         self.assertLessEqual(self.server.peak_bytes(), SERVER_BYTES)
+
+    def test_readers_that_stand_still_take_no_more_and_hold_nobody_up(self):
+        self.stays_within("model", "import", "m", Source.path)
+        for i in range(STANDING_READERS):
+            reader = self.start_tilekv("tensor", "get", "m", f"layers.{i % TENSORS:02}", "-",
+                                       "--memory", MEMORY)
+            self.assertEqual(len(reader.stdout.read(1)), 1)  # and no more
+        self.stays_within("model", "load", "m", "--to", "null")
 
 
 if __name__ == "__main__":
