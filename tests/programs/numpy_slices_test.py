@@ -16,7 +16,7 @@ import tilekv_testing
 from tilekv_testing import EmbeddedCase, ServedCase, main
 
 SEED = int(os.environ.get("TILEKV_TEST_SEED", time.time_ns() % 2**32))
-CASES = int(os.environ.get("TILEKV_TEST_CASES", 2400))
+CASES = int(os.environ.get("TILEKV_TEST_CASES", 1800))
 DTYPES = list(tilekv_testing.NUMPY_DTYPES)
 
 
@@ -30,8 +30,8 @@ def random_array(draw, dtype, shape):
 
 
 def large_shape(draw, rank, item_bytes):
-    """Of some 300 to 700 KB, which is above what is packed and many tiles of 64 KiB."""
-    elements = draw.randint(300_000, 700_000) // item_bytes
+    """Of some 270 to 420 KB, which is above what is packed and many tiles of 64 KiB."""
+    elements = draw.randint(270_000, 420_000) // item_bytes
     if rank == 1:
         return (elements,)
     sizes = [draw.choice((1, 2, 3, 5, 7, 16, 31)) for _ in range(rank)]

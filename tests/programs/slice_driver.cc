@@ -16,6 +16,7 @@
 
 #include "client/connect.h"
 #include "fmt/format.h"
+#include "kvstore/base/allocator.h"
 #include "kvstore/base/status.h"
 #include "tensor_chunking/model_reader.h"
 
@@ -136,6 +137,7 @@ absl::Status Run(const char* store_uri, const char* model) {
 }  // namespace tilekv
 
 int main(int argc, char** argv) {
+  tilekv::TuneAllocator();
   TILEKV_CHECK(argc == 3);
   absl::Status status = tilekv::Run(argv[1], argv[2]);
   if (status.ok()) return 0;
