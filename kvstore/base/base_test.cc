@@ -140,6 +140,7 @@ TEST(PosixFileSystem, SaysThatNothingWasDoneWhereNoDescriptorIsLeft) {
   FileSystem& fs = *FileSystem::Posix();
   // The undefined-behaviour sanitizer looks at an object's type with descriptors of its own, once.
   ASSERT_TRUE(fs.SyncDirectory("/").ok());
+  ASSERT_FALSE(fs.Open("/no such file", FileSystem::OpenMode::kRead).ok());
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   absl::Status synced = fs.SyncDirectory("/");
   absl::Status opened = fs.Open("/etc/passwd", FileSystem::OpenMode::kRead).status();
