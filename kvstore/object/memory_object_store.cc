@@ -14,7 +14,7 @@ namespace tilekv {
 class MemoryObjectStore::Reader : public ObjectReader {
  public:
   Reader(MemoryObjectStore* store, Domain domain, ObjectRow row, std::shared_ptr<const Copy> copy)
-      : store_(store), domain_(domain), row_(std::move(row)), copy_(std::move(copy)) {}
+      : store_(store), domain_(domain), row_(row), copy_(std::move(copy)) {}
   const ObjectRow& row() const override { return row_; }
   std::span<const LeafHash> leaves() const override { return copy_->leaves; }
   std::span<const uint32_t> block_table() const override { return copy_->block_table; }
