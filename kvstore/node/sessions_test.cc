@@ -68,7 +68,7 @@ TEST_F(SessionsTest, AKeptSessionLivesAndADetachedOneHasAMoment) {
 }
 
 TEST_F(SessionsTest, ItsHolderIsTextThatCanBeReadAgain) {
-  for (std::string holder : {std::string(1'023, 'x') + "\xc3\xa9", std::string("caf\xe9")}) {
+  for (const std::string& holder : {std::string(1'023, 'x') + "\xc3\xa9", std::string("caf\xe9")}) {
     SessionHandle handle = *sessions_.Begin(holder);
     v1::SessionRecord record;
     EXPECT_TRUE(record.ParseFromString((*catalog_.Get(SessionKey(handle.token)))->value));
