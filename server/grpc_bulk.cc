@@ -114,7 +114,7 @@ class PutValueReactor final
   void GoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (writing_) return;
     if (!replies_.empty()) {
-      outgoing_ = std::move(replies_.front());
+      outgoing_ = replies_.front();
       replies_.erase(replies_.begin());
       writing_ = true;
       return StartWrite(&outgoing_);

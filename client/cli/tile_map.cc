@@ -122,7 +122,7 @@ class Picture {
 
   void Set(int column, int line, const char* glyph, int colour = kNoColour,
            int background = kNoColour) {
-    cells_[static_cast<size_t>(line * columns_ + column)] = {glyph, colour, background};
+    cells_[Index(line, column)] = {glyph, colour, background};
   }
   void SetDigits(int column, int line, std::string_view digits) {
     static constexpr const char* kDigits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
@@ -132,7 +132,7 @@ class Picture {
     std::string out;
     Cell last;
     for (int column = 0; column < columns_; ++column) {
-      const Cell& cell = cells_[static_cast<size_t>(line * columns_ + column)];
+      const Cell& cell = cells_[Index(line, column)];
       if (style_.colour && (cell.colour != last.colour || cell.background != last.background)) {
         out += "\x1b[0" + Code(cell) + "m";
       }
@@ -144,6 +144,9 @@ class Picture {
   }
 
  private:
+  size_t Index(int line, int column) const {
+    return static_cast<size_t>(line) * static_cast<size_t>(columns_) + static_cast<size_t>(column);
+  }
   struct Cell {
     const char* glyph = " ";
     int colour = kNoColour;
