@@ -6,17 +6,12 @@
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/object_hash.h"
+#include "kvstore/wire/object_messages.h"
 #include "tensor_chunking/content_reader.h"
 #include "tensor_chunking/manifest_codec.h"
 
 namespace tilekv {
 namespace {
-
-absl::StatusOr<ObjectRef> RefFromProto(const v1::ObjectRef& proto) {
-  ObjectRef ref{.level = static_cast<uint8_t>(proto.level()), .length = proto.length()};
-  TILEKV_ASSIGN_OR_RETURN(ref.id, ObjectId::FromBytes(proto.id()));
-  return ref;
-}
 
 absl::Status NotFoundError(const ModelName& name, const v1::ResolveVersionResponse& response) {
   std::string model = ModelName{.ns = name.ns, .name = name.name}.ToString();
@@ -52,7 +47,7 @@ absl::StatusOr<std::unique_ptr<ModelReader>> ModelReader::Open(KvStore& store,
   std::unique_ptr<ModelReader> reader(new ModelReader(store, options));
   reader->version_ = response.version();
   std::string content;
-  TILEKV_ASSIGN_OR_RETURN(ObjectRef root, RefFromProto(reader->version_.record().root()));
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef root, ObjectRefFromWire(reader->version_.record().root()));
   if (response.has_root_content()) {
     content = response.root_content();
     if (RefOf(root.level, AsBytes(content)) != root) {
@@ -170,7 +165,7 @@ absl::Status ModelReader::ReadSideFile(const SideFile& file, ByteSink& sink) {
 }
 
 absl::StatusOr<std::optional<ObjectRef>> ModelReader::SourceFilesRef() {
-  TILEKV_ASSIGN_OR_RETURN(ObjectRef commit, RefFromProto(version_.record().commit()));
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef commit, ObjectRefFromWire(version_.record().commit()));
   TILEKV_ASSIGN_OR_RETURN(std::string content, store_.ReadObject(commit, options_.context));
   TILEKV_ASSIGN_OR_RETURN(auto children, DecodeTreeChildren(commit.level, AsBytes(content)));
   if (children.size() < 2) return std::nullopt;

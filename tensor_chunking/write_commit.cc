@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/wire/object_messages.h"
 
 namespace tilekv {
 namespace {
@@ -18,12 +19,6 @@ std::string Holder() {
   return fmt::format("{} pid {} write", host, getpid());
 }
 
-void SetRef(const ObjectRef& ref, v1::ObjectRef* proto) {
-  proto->set_id(std::string(ref.id.view()));
-  proto->set_level(ref.level);
-  proto->set_length(ref.length);
-}
-
 void SetCondition(const WriteCondition& condition, v1::Condition* proto) {
   if (condition.kind == WriteCondition::Kind::kAbsent) proto->set_absent(true);
   if (condition.kind == WriteCondition::Kind::kVersion) proto->set_version(condition.version);
@@ -34,8 +29,8 @@ v1::CommitRequest MakeRequest(const ModelName& target, const WriteOptions& optio
   v1::CommitRequest request;
   request.set_ns(target.ns);
   request.set_name(target.name);
-  SetRef(trees.root, request.mutable_root());
-  if (trees.sources.has_value()) SetRef(*trees.sources, request.mutable_sources());
+  ObjectRefToWire(trees.root, request.mutable_root());
+  if (trees.sources.has_value()) ObjectRefToWire(*trees.sources, request.mutable_sources());
   if (facts.base.has_value()) *request.mutable_base() = *facts.base;
   if (options.if_latest.kind != WriteCondition::Kind::kNone) {
     SetCondition(options.if_latest, request.mutable_if_latest());
