@@ -1,89 +1,61 @@
 #include "kvstore/object/encoding.h"
 
-#include <zstd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "fmt/format.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/block_codecs.h"
 
 namespace tilekv {
 namespace {
-
-// Weights gain almost nothing from higher levels, and cost several times as much.
-constexpr int kZstdLevel = 1;
 
 absl::Status DamagedBlock(std::string_view what) {
   return MakeError(Reason::kDataLoss, fmt::format("coded block: {}", what));
 }
 
-struct FreeZstd {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
-
-class ZstdCodec : public BlockCodec {
- public:
-  uint32_t Encode(Bytes block, MutableBytes out) override {
-    TILEKV_CHECK(!block.empty() && block.size() <= kBlockBytes && out.size() >= block.size());
-    if (encoder_ == nullptr) {
-      encoder_.reset(ZSTD_createCCtx());
-      TILEKV_CHECK(encoder_ != nullptr);
-    }
-    // One byte less than the block: what does not fit has gained nothing.
-    size_t coded = ZSTD_compressCCtx(encoder_.get(), out.data(), block.size() - 1, block.data(),
-                                     block.size(), kZstdLevel);
-    if (!ZSTD_isError(coded)) return static_cast<uint32_t>(coded);
-    std::memcpy(out.data(), block.data(), block.size());
-    return static_cast<uint32_t>(block.size()) | kRawBlockBit;
-  }
-
-  absl::Status Decode(Bytes stored, uint32_t table_entry, MutableBytes out) override {
-    uint32_t length = table_entry & ~kRawBlockBit;
-    if (length != stored.size()) {
-      return DamagedBlock(fmt::format("{} bytes where the table says {}", stored.size(), length));
-    }
-    if ((table_entry & kRawBlockBit) != 0) {
-      if (stored.size() != out.size()) {
-        return DamagedBlock(
-            fmt::format("{} bytes stored as they are, not {}", stored.size(), out.size()));
-      }
-      if (!out.empty()) std::memcpy(out.data(), stored.data(), out.size());
-      return absl::OkStatus();
-    }
-    if (decoder_ == nullptr) {
-      decoder_.reset(ZSTD_createDCtx());
-      TILEKV_CHECK(decoder_ != nullptr);
-    }
-    // One frame and nothing behind it: bytes that decoding passes over are not content.
-    if (ZSTD_findFrameCompressedSize(stored.data(), stored.size()) != stored.size()) {
-      return DamagedBlock(fmt::format("its {} bytes are not one zstd frame", stored.size()));
-    }
-    // In one call with the whole destination: no window is allocated, whatever the frame asks for,
-    // and nothing is written past `out`.
-    size_t decoded =
-        ZSTD_decompressDCtx(decoder_.get(), out.data(), out.size(), stored.data(), stored.size());
-    if (ZSTD_isError(decoded)) return DamagedBlock(ZSTD_getErrorName(decoded));
-    if (decoded != out.size()) {
-      return DamagedBlock(fmt::format("it decodes to {} bytes, not {}", decoded, out.size()));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  std::unique_ptr<ZSTD_CCtx, FreeZstd> encoder_;
-  std::unique_ptr<ZSTD_DCtx, FreeZstd> decoder_;
-};
+constexpr Encoding kCoded[] = {{EncodingKind::kZstd, 0},
+                               {EncodingKind::kPlanes, 1},
+                               {EncodingKind::kPlanes, 2},
+                               {EncodingKind::kPlanes, 4},
+                               {EncodingKind::kPlanes, 8}};
 
 }  // namespace
 
+uint32_t BlockCodec::Encode(Bytes block, MutableBytes out) {
+  TILEKV_CHECK(!block.empty() && block.size() <= kBlockBytes && out.size() >= block.size());
+  // One byte less than the block: what does not fit has gained nothing.
+  if (size_t coded = EncodeBlock(block, out.first(block.size() - 1)); coded != 0) {
+    return static_cast<uint32_t>(coded);
+  }
+  std::memcpy(out.data(), block.data(), block.size());
+  return static_cast<uint32_t>(block.size()) | kRawBlockBit;
+}
+
+absl::Status BlockCodec::Decode(Bytes stored, uint32_t table_entry, MutableBytes out) {
+  uint32_t length = table_entry & ~kRawBlockBit;
+  if (length != stored.size()) {
+    return DamagedBlock(fmt::format("{} bytes where the table says {}", stored.size(), length));
+  }
+  if ((table_entry & kRawBlockBit) == 0) return DecodeBlock(stored, out);
+  if (stored.size() != out.size()) {
+    return DamagedBlock(
+        fmt::format("{} bytes stored as they are, not {}", stored.size(), out.size()));
+  }
+  if (!out.empty()) std::memcpy(out.data(), stored.data(), out.size());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Encoding> ParseEncoding(std::string_view name) {
-  if (name == "none") return Encoding{};
-  if (name == "zstd") return Encoding{.kind = EncodingKind::kZstd};
+  if (name == EncodingName({})) return Encoding{};
+  std::string names = EncodingName({});
+  for (const Encoding& encoding : kCoded) {
+    if (name == EncodingName(encoding)) return encoding;
+    names += ", " + EncodingName(encoding);
+  }
   return MakeError(Reason::kInvalidArgument,
-                   fmt::format("'{}' is not an encoding; there are none, zstd", Printable(name)));
+                   fmt::format("'{}' is not an encoding; there are {}", Printable(name), names));
 }
 
 std::string EncodingName(const Encoding& encoding) {
@@ -98,14 +70,16 @@ std::string EncodingName(const Encoding& encoding) {
   return fmt::format("encoding {}", static_cast<int>(encoding.kind));
 }
 
+std::span<const Encoding> KnownCodedEncodings() { return kCoded; }
+
 bool IsKnownEncoding(const Encoding& encoding) {
-  return (encoding.kind == EncodingKind::kNone || encoding.kind == EncodingKind::kZstd) &&
-         encoding.width == 0;
+  return encoding == Encoding{} ||
+         std::find(std::begin(kCoded), std::end(kCoded), encoding) != std::end(kCoded);
 }
 
 absl::StatusOr<std::unique_ptr<BlockCodec>> NewBlockCodec(const Encoding& encoding) {
-  if (encoding.kind == EncodingKind::kZstd && IsKnownEncoding(encoding)) {
-    return std::make_unique<ZstdCodec>();
+  if (encoding.kind != EncodingKind::kNone && IsKnownEncoding(encoding)) {
+    return encoding.kind == EncodingKind::kZstd ? NewZstdCodec() : NewPlanesCodec(encoding.width);
   }
   return MakeError(Reason::kInvalidArgument,
                    fmt::format("no blocks are coded with '{}' here", EncodingName(encoding)));
