@@ -5,6 +5,7 @@
 #include "client/remote_channels.h"
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/encoding.h"
 #include "kvstore/wire/object_messages.h"
 
 namespace tilekv {
@@ -84,7 +85,9 @@ absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> rea
     range->set_offset(read.offset);
     range->set_length(read.out.size());
   }
-  EncodingToWire({EncodingKind::kZstd, 0}, request.add_accept());
+  for (const Encoding& encoding : KnownCodedEncodings()) {
+    EncodingToWire(encoding, request.add_accept());
+  }
   ReadReactor reactor(reads, channels.address());
   grpc::Status status = reactor.Run(channels, request, context);
   if (stats != nullptr) stats->received_bytes += reactor.assembler().received_bytes();
