@@ -212,7 +212,7 @@ uint64_t SimulatedDisk::power_cycle() {
 void SimulatedDisk::PowerOn(Loss loss) {
   MutexLock lock(mutex_);
   std::set<const Node*> seen;
-  Lose(*root_, loss, seen);
+  if (loss != Loss::kNothing) Lose(*root_, loss, seen);
   locked_.clear();
   off_ = false;
   off_at_change_ = 0;
@@ -254,6 +254,15 @@ void SimulatedDisk::LoseBytes(Node& file, Loss loss) {
   }
   unsynced.clear();
   file.content = file.durable_content;
+}
+
+void SimulatedDisk::FlipBit(const std::string& path, uint64_t offset) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<Node> file = Find(path);
+  TILEKV_CHECK(file != nullptr && offset < file->content.size());
+  for (std::string* content : {&file->content, &file->durable_content}) {
+    if (offset < content->size()) (*content)[offset] ^= 1;
+  }
 }
 
 // --- calls ---

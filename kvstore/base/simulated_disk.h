@@ -29,6 +29,7 @@ class SimulatedDisk {
  public:
   // What is left of that which was not durable.
   enum class Loss {
+    kNothing,     // all: the process ended, the machine goes on
     kEverything,  // nothing
     kPrefix,      // of each file and directory the first changes, the last of them in part
     kTornEnd,     // all but the end of each file: within its last 4 KiB bytes are missing or zero
@@ -55,6 +56,9 @@ class SimulatedDisk {
   uint64_t changes();
   // Drops what was lost. Files that were open stay dead; locks are free.
   void PowerOn(Loss loss);
+
+  // A bit of the file turns over on the disk itself, behind everyone's back.
+  void FlipBit(const std::string& path, uint64_t offset);
 
   // Of the disk as a whole, as Space tells it. Filling up is the hook's matter.
   DiskSpace space{.total_bytes = uint64_t{8} << 30, .available_bytes = uint64_t{6} << 30};

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/rocksdb_log.h"
 #include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/status.h"
 #include "rocksdb/cache.h"
@@ -111,10 +112,15 @@ absl::StatusOr<std::unique_ptr<CatalogDb>> CatalogDb::Open(const CatalogDbOption
   auto opened = std::unique_ptr<CatalogDb>(new CatalogDb(options.read_only));
   rocksdb::DB* db = nullptr;
   // The second path would hold the secondary's own log; ours goes nowhere, so it is never made.
-  rocksdb::Status status = options.read_only
-                               ? rocksdb::DB::OpenAsSecondary(db_options, options.directory,
-                                                              options.directory + ".secondary", &db)
-                               : rocksdb::DB::Open(db_options, options.directory, &db);
+  rocksdb::Status status;
+  if (options.read_only) {
+    status = rocksdb::DB::OpenAsSecondary(db_options, options.directory,
+                                          options.directory + ".secondary", &db);
+  } else {
+    status = OpenRocksDbAfterLoss(db_options, options.directory, [&](const rocksdb::Options& how) {
+      return rocksdb::DB::Open(how, options.directory, &db);
+    });
+  }
   opened->db_.reset(db);
   TILEKV_RETURN_IF_ERROR(
       FromRocks(status, fmt::format("opening '{}'", Printable(options.directory))));

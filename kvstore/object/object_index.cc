@@ -13,6 +13,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/rocksdb_log.h"
 #include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
@@ -39,7 +40,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.info_log = std::make_shared<RocksDbNullLogger>();
   options.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   // The default stops quietly at the first damaged record and loses every later one. This one
-  // refuses to open, but for a torn last record, which was never acknowledged.
+  // refuses to open, but for a last record that is cut short, which was never acknowledged.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.write_buffer_size = 8 * kMiB;
   options.max_write_buffer_number = 2;
@@ -124,14 +125,18 @@ absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenWriter(const std::
                                                                      StoreHealth* health) {
   rocksdb::Options options = MakeOptions(env);
   options.create_if_missing = create;
-  options.create_missing_column_families = create;
+  // Also where the index is there: RocksDB makes the second family after the index, and whoever
+  // made the index may have ended between.
+  options.create_missing_column_families = true;
   options.max_open_files = 256;
   std::unique_ptr<ObjectIndex> index(new ObjectIndex);
   index->health_ = health;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  TILEKV_RETURN_IF_ERROR(
-      FromRocks(rocksdb::DB::Open(options, path, Families(options), &handles, &db), "open"));
+  rocksdb::Status opened = OpenRocksDbAfterLoss(options, path, [&](const rocksdb::Options& how) {
+    return rocksdb::DB::Open(how, path, Families(how), &handles, &db);
+  });
+  TILEKV_RETURN_IF_ERROR(FromRocks(opened, "open"));
   index->db_.reset(db);
   index->rows_ = handles[0];
   index->contents_ = handles[1];

@@ -1,0 +1,76 @@
+#include "kvstore/base/rocksdb_log.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kvstore/base/rocksdb_null_logger.h"
+#include "kvstore/base/simulated_disk.h"
+#include "kvstore/base/simulated_rocksdb_env.h"
+#include "rocksdb/db.h"
+
+namespace tilekv {
+namespace {
+
+// The log of a database after these writes, as RocksDB itself makes it.
+std::string LogOf(std::initializer_list<size_t> value_bytes) {
+  SimulatedDisk disk(1);
+  SimulatedRocksDbEnv env(&disk);
+  rocksdb::Options options;
+  options.env = &env;
+  options.create_if_missing = true;
+  options.info_log = std::make_shared<RocksDbNullLogger>();
+  rocksdb::DB* opened = nullptr;
+  EXPECT_TRUE(rocksdb::DB::Open(options, "/db", &opened).ok());
+  std::unique_ptr<rocksdb::DB> db(opened);
+  for (size_t bytes : value_bytes) {
+    EXPECT_TRUE(db->Put({}, "key", std::string(bytes, 'v')).ok());
+  }
+  std::vector<std::string> names = *disk.file_system()->List("/db");
+  for (const std::string& name : names) {
+    if (name.find(".log") == std::string::npos) continue;
+    auto content = ReadFile(*disk.file_system(), "/db/" + name, uint64_t{1} << 20);
+    return content.ok() ? *content : "";
+  }
+  return "";
+}
+
+LogDamage DamageOf(std::string_view log) { return FindLogDamage(AsBytes(log)); }
+
+TEST(RocksDbLog, IsWholeAsRocksDbWritesIt) {
+  EXPECT_EQ(DamageOf(""), LogDamage::kNone);
+  EXPECT_EQ(DamageOf(LogOf({1})), LogDamage::kNone);
+  // Over several blocks, also with a rest of one that takes no header.
+  EXPECT_EQ(DamageOf(LogOf({100, 100'000, 5, 32'768, 7})), LogDamage::kNone);
+  for (size_t last = 32'700; last < 32'768; ++last) {
+    ASSERT_EQ(DamageOf(LogOf({last, 10})), LogDamage::kNone) << last;
+  }
+}
+
+TEST(RocksDbLog, TellsATornLastRecordFromDamageBeforeAnother) {
+  std::string log = LogOf({2'000, 100'000, 3'000});
+  size_t last = log.size() - 3'000;
+  for (size_t at : {size_t{3}, size_t{1'000}, size_t{50'000}, size_t{90'000}, last - 200}) {
+    std::string damaged = log;
+    damaged[at] ^= 1;
+    EXPECT_EQ(DamageOf(damaged), LogDamage::kBeforeARecord) << at;
+  }
+  for (size_t left : {size_t{1}, size_t{100}, size_t{2'999}}) {
+    std::string torn = log;
+    torn.replace(last + left, std::string::npos, std::string(3'000 - left, '\0'));
+    EXPECT_EQ(DamageOf(torn), LogDamage::kInLastRecord) << left;
+    EXPECT_EQ(DamageOf(log.substr(0, last + left)), LogDamage::kInLastRecord) << left;
+  }
+}
+
+TEST(RocksDbLog, TakesPiecesOfATornRecordForNoOther) {
+  // The first block is missing, the others are there.
+  std::string log = LogOf({100'000});
+  log.replace(0, 32'768, std::string(32'768, '\0'));
+  EXPECT_EQ(DamageOf(log), LogDamage::kInLastRecord);
+}
+
+}  // namespace
+}  // namespace tilekv
