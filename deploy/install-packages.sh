@@ -14,7 +14,7 @@ build_packages=(
   g++ cmake ninja-build ccache libgtest-dev libgmock-dev
   # Libraries: each has its line in deploy/cmake/TileKVPackages.cmake.
   libabsl-dev libfmt-dev libspdlog-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc
-  librocksdb-dev libzstd-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev
+  librocksdb-dev libzstd-dev zlib1g-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev
   # The quickstart: a real model by pip, a matrix by NumPy.
   python3 python3-numpy python3-pip ca-certificates curl
 )

@@ -28,9 +28,7 @@ absl::StatusOr<Selection> Select(const Manifest& manifest, const ExportOptions& 
     selected.bytes.push_back(tensor.bytes());
   }
   if (selected.views.empty() && !options.include.empty()) {
-    return MakeError(Reason::kInvalidArgument,
-                     fmt::format("no tensor of the {} matches --include {}",
-                                 manifest.tensors.size(), Printable(options.include[0])));
+    return MakeError(Reason::kInvalidArgument, NoTensorMatches(manifest, options));
   }
   return selected;
 }
@@ -117,6 +115,11 @@ absl::StatusOr<ExportPlan> PlanFresh(const Manifest& manifest, const Selection& 
 }
 
 }  // namespace
+
+std::string NoTensorMatches(const Manifest& manifest, const ExportOptions& options) {
+  return fmt::format("no tensor of the {} matches --include {}", manifest.tensors.size(),
+                     Printable(options.include[0]));
+}
 
 absl::StatusOr<ExportPlan> PlanExport(ModelReader& reader, const ExportOptions& options,
                                       bool single_file) {

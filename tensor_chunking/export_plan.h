@@ -30,4 +30,7 @@ struct ExportPlan {
 absl::StatusOr<ExportPlan> PlanExport(ModelReader& reader, const ExportOptions& options,
                                       bool single_file);
 
+// The text of that error.
+std::string NoTensorMatches(const Manifest& manifest, const ExportOptions& options);
+
 }  // namespace tilekv

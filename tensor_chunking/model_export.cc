@@ -5,6 +5,7 @@
 #include "kvstore/base/status.h"
 #include "tensor_chunking/export_plan.h"
 #include "tensor_chunking/formats/output_file.h"
+#include "tensor_chunking/formats/source_folder.h"
 #include "tensor_chunking/formats/tensor_file_writer.h"
 #include "tensor_chunking/model_files.h"
 #include "tensor_chunking/relative_path.h"
@@ -222,15 +223,44 @@ absl::Status WriteNpy(ModelReader& reader, const TensorEntry& entry, const std::
 
 absl::StatusOr<ExportReport> ExportNpy(ModelReader& reader, const std::string& path,
                                        const ExportOptions& options) {
-  if (reader.manifest().tensors.size() != 1) {
-    return MakeError(Reason::kInvalidArgument,
-                     fmt::format("a .npy file holds one tensor, {} has {}; use 'tilekv tensor get'",
-                                 reader.full_name(), reader.manifest().tensors.size()));
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : reader.manifest().tensors) {
+    if (options.include.empty() || MatchesAny(options.include, entry.name)) {
+      names.push_back(entry.name);
+    }
   }
-  TILEKV_ASSIGN_OR_RETURN(auto entry, reader.Find(reader.manifest().tensors[0].name));
+  if (names.size() != 1) {
+    return MakeError(
+        Reason::kInvalidArgument,
+        options.include.empty()
+            ? fmt::format("a .npy file holds one tensor, {} has {}; use 'tilekv tensor get'",
+                          reader.full_name(), names.size())
+        : names.empty()
+            ? NoTensorMatches(reader.manifest(), options)
+            : fmt::format("a .npy file holds one tensor, --include matches {}", names.size()));
+  }
+  TILEKV_ASSIGN_OR_RETURN(auto entry, reader.Find(names[0]));
   Progress progress(options, entry->bytes());
   TILEKV_RETURN_IF_ERROR(WriteNpy(reader, *entry, path, options.overwrite, progress));
   return ExportReport{.files = {path}, .tensors = 1, .bytes = entry->bytes()};
+}
+
+// What was asked for and the destination cannot give is an error, never passed over.
+absl::Status CheckOptions(const ExportOptions& options, bool one_file) {
+  auto refuse = [](std::string text) {
+    return MakeError(Reason::kInvalidArgument, std::move(text));
+  };
+  if (one_file && !options.weights) return refuse("without weights the destination is a folder");
+  if (one_file && options.max_shard_bytes > 0) {
+    return refuse("--max-shard-size makes several files: the destination is then a folder");
+  }
+  if (!options.weights && options.max_shard_bytes > 0) {
+    return refuse("--max-shard-size cuts weights, which --no-weights leaves out");
+  }
+  if (!options.weights && !options.include.empty()) {
+    return refuse("--include chooses tensors, which --no-weights leaves out");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -238,9 +268,7 @@ absl::StatusOr<ExportReport> ExportNpy(ModelReader& reader, const std::string& p
 absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string& destination,
                                          const ExportOptions& options) {
   bool one_file = EndsWith(destination, ".safetensors") || EndsWith(destination, ".npy");
-  if (one_file && !options.weights) {
-    return MakeError(Reason::kInvalidArgument, "without weights the destination is a folder");
-  }
+  TILEKV_RETURN_IF_ERROR(CheckOptions(options, one_file));
   if (EndsWith(destination, ".safetensors")) return ExportSafetensors(reader, destination, options);
   if (EndsWith(destination, ".npy")) return ExportNpy(reader, destination, options);
   return ExportFolder(reader, destination, options);

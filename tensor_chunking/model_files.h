@@ -38,11 +38,12 @@ struct ExportReport {
   // the imported one they are equal to the byte.
   bool as_imported = false;
 };
-// `destination` ending in .safetensors: one file with all tensors; in .npy: the only tensor; else a
-// folder, side files included. Each file is written beside its destination, synced, renamed; an
-// existing one needs `overwrite`. Everything that can be refused is refused before the first byte:
-// existing files, names that collide, weights in the folder that a reader would take for the
-// model's. An alias is written as a tensor of its own.
+// `destination` ending in .safetensors: one file with all tensors; in .npy: the only
+// tensor, or the only one that `include` matches; else a folder, side files included. Options that
+// the destination cannot honour are refused. Each file is written beside its destination, synced,
+// renamed; an existing one needs `overwrite`. Everything that can be refused is refused before the
+// first byte: existing files, names that collide, weights in the folder that a reader would take
+// for the model's. An alias is written as a tensor of its own.
 absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string& destination,
                                          const ExportOptions& options = {});
 // All tensors as one safetensors file, front to back.

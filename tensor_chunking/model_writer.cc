@@ -32,6 +32,7 @@ namespace {
 
 // Reads a box of a row-major source into a buffer in C order, run by run.
 absl::Status ReadRegion(const TensorSource& source, const Region& region, MutableBytes out) {
+  if (source.read_box != nullptr) return source.read_box(region, out);
   TILEKV_ASSIGN_OR_RETURN(UnitShape units, UnitShape::Of(source.dtype, source.shape));
   TILEKV_ASSIGN_OR_RETURN(Region box, units.FoldRegion(region));
   const Shape& dims = units.dims();

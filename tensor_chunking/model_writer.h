@@ -30,6 +30,9 @@ struct TensorSource {
   DType dtype{};
   Shape shape;
   std::function<absl::Status(uint64_t offset, MutableBytes out)> read;
+  // Where it is set: fills `out` with a box in C order, for sources that are not stored by rows.
+  std::function<absl::Status(const Region& box, MutableBytes out)> read_box;
+  uint64_t scratch_bytes = 0;  // what each read holds beside `out`, taken from the budget too
 };
 struct SideFileSource {
   std::string path;  // relative

@@ -39,21 +39,24 @@ absl::StatusOr<PlannedTensor> PlanTensor(const TensorSource& source, uint64_t ma
 void AddTensorUnits(const PlannedTensor& tensor, uint64_t index, uint64_t memory_bytes,
                     std::vector<WriteUnit>& units) {
   DType dtype = tensor.source->dtype;
+  const uint64_t scratch = tensor.source->scratch_bytes;
   uint64_t slabs = SlabCount(tensor.grid);
   for (uint64_t s = 0; s < slabs; ++s) {
     Slab slab = SlabAt(tensor.grid, dtype, s);
     if (slab.tile_count == 1) {
-      units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, slab.length});
+      units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, slab.length + scratch});
       continue;
     }
     uint64_t largest = tensor.grid.TileBytes(dtype, slab.first_tile);
-    if (slab.length + largest <= memory_bytes / 2) {
-      units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, slab.length + largest});
+    uint64_t held = slab.length + largest + scratch;
+    if (held <= memory_bytes / 2) {
+      units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, held});
       continue;
     }
     for (uint64_t t = 0; t < slab.tile_count; ++t) {
       uint64_t bytes = tensor.grid.TileBytes(dtype, slab.first_tile + t);
-      units.push_back({WriteUnit::Kind::kTile, index, slab.first_tile + t, 1, bytes, bytes});
+      units.push_back(
+          {WriteUnit::Kind::kTile, index, slab.first_tile + t, 1, bytes, bytes + scratch});
     }
   }
 }

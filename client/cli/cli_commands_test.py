@@ -224,10 +224,45 @@ class Models(CliTest):
 
     def test_a_dry_run_shows_the_cut_and_stores_nothing(self):
         plan = self.as_json("model", "import", "other", self.path("model"), "--dry-run")
-        embed = next(row for row in plan if row["tensor"] == "embed")
+        embed = next(row for row in plan["tensors"] if row["name"] == "embed")
         self.assertGreater(embed["tiles"], 1)
         self.assertEqual(embed["shape"], [1000, 1024])
         self.fails(NOT_FOUND, "model", "show", "other")
+
+    def test_files_left_out_are_listed_with_sizes_and_reasons(self):
+        self.write("model/pytorch_model.bin", b"12345")
+        os.mkdir(self.path("model/onnx"))
+        self.write("model/onnx/model.onnx", b"123")
+        listed = [{"path": "onnx/model.onnx", "bytes": 3, "why": "a graph of ONNX"},
+                  {"path": "pytorch_model.bin", "bytes": 5,
+                   "why": "weights in a binary format, most often a pickle of PyTorch"}]
+        plan = self.as_json("model", "import", "m", self.path("model"), "--dry-run")
+        self.assertEqual(plan["left_out"], listed)
+        self.assertEqual([file["path"] for file in plan["side_files"]], ["config.json"])
+        report = self.as_json("model", "import", "m", self.path("model"))
+        self.assertEqual(report["left_out"], listed)
+        remarks = self.tilekv("model", "import", "m", self.path("model"), "--dry-run").stderr
+        self.assertIn("left out: pytorch_model.bin (5 B)", remarks)
+        report = self.as_json("model", "import", "m", self.path("model"), "--include", "*.bin")
+        self.assertEqual([file["path"] for file in report["left_out"]], ["onnx/model.onnx"])
+        self.tilekv("model", "export", "m", self.path("out"))
+        self.assertEqual(self.read("out/pytorch_model.bin"), b"12345")
+        os.makedirs(self.path("pickles"))
+        self.write("pickles/model.pt", b"123")
+        self.assertIn("torch.load", self.fails(USAGE, "model", "import", "p", self.path("pickles")))
+
+    def test_an_export_refuses_what_its_destination_cannot_honour(self):
+        def refused(destination, *words):
+            return self.fails(USAGE, "model", "export", "m", self.path(destination), *words)
+        for destination in ("x.npy", "x.safetensors"):
+            self.assertIn("--max-shard-size", refused(destination, "--max-shard-size", "1MB"))
+        self.assertIn("--include", refused("x", "--no-weights", "--include", "embed"))
+        self.assertIn("--max-shard-size", refused("x", "--no-weights", "--max-shard-size", "1MB"))
+        self.assertIn("holds one tensor", refused("x.npy"))
+        self.assertIn("no tensor", refused("x.npy", "--include", "nothing*"))
+        self.assertFalse(os.path.exists(self.path("x")))
+        self.tilekv("model", "export", "m", self.path("x.npy"), "--include", "embed")
+        self.assertTrue((np.load(self.path("x.npy")) == self.matrix).all())
 
     def test_export_gives_the_same_bytes(self):
         self.tilekv("model", "export", "m", self.path("out"))

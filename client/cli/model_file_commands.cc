@@ -44,11 +44,17 @@ std::string Rate(uint64_t bytes, double seconds) {
 
 // --- import
 
-absl::StatusOr<SourceOptions> ReadSourceOptions(const Arguments& arguments) {
+absl::StatusOr<SourceOptions> ReadSourceOptions(const Context& context,
+                                                const Arguments& arguments) {
   SourceOptions options{.include = arguments.Values("--include"),
-                        .exclude = arguments.Values("--exclude")};
-  if (std::optional<std::string> dtype = arguments.Value("--dtype")) {
-    TILEKV_ASSIGN_OR_RETURN(options.dtype, ParseDType(*dtype));
+                        .exclude = arguments.Values("--exclude"),
+                        .memory_bytes = context.options().memory_bytes};
+  for (const std::string& given : arguments.Values("--dtype")) {
+    size_t equals = given.rfind('=');
+    bool named = equals != std::string::npos;
+    SourceOptions::ArrayDType& added = options.dtypes.emplace_back();
+    added.tensors = named ? given.substr(0, equals) : "*";
+    TILEKV_ASSIGN_OR_RETURN(added.dtype, ParseDType(named ? given.substr(equals + 1) : given));
   }
   return options;
 }
@@ -76,7 +82,10 @@ absl::StatusOr<WriteOptions> ReadWriteOptions(Context& context, const Arguments&
 
 Json LeftOutJson(const ModelSource& source) {
   Json list = Json::array();
-  for (const LeftOutFile& file : source.left_out()) list.push_back(JsonText(file.path));
+  for (const LeftOutFile& file : source.left_out()) {
+    list.push_back(
+        {{"path", JsonText(file.path)}, {"bytes", file.size_bytes}, {"why", JsonText(file.why)}});
+  }
   return list;
 }
 
@@ -88,27 +97,45 @@ void RemarkOnSource(const Context& context, const ModelSource& source) {
   }
 }
 
+absl::Status PrintPlanJson(Output& out, const ModelSource& source,
+                           const std::vector<WritePlanRow>& plan) {
+  Json json;
+  json["tensors"] = Json::array();
+  for (const WritePlanRow& row : plan) {
+    json["tensors"].push_back({{"name", JsonText(row.name)},
+                               {"dtype", DTypeName(row.dtype)},
+                               {"shape", row.shape},
+                               {"tile_shape", row.tile_shape},
+                               {"tiles", row.tiles},
+                               {"bytes", row.bytes}});
+  }
+  json["side_files"] = Json::array();
+  for (const SourceSideFile& file : source.side_files()) {
+    json["side_files"].push_back(
+        {{"path", JsonText(file.path)}, {"bytes", file.identity.size_bytes}});
+  }
+  json["left_out"] = LeftOutJson(source);
+  return out.Document(json);
+}
+
 absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelName& target,
                               const ModelSource& source, const WriteOptions& options) {
   WriteInput input = InputFromSource(source);
   TILEKV_ASSIGN_OR_RETURN(std::vector<WritePlanRow> plan, PlanWrite(store, target, input, options));
+  if (context.out().is_json()) {
+    TILEKV_RETURN_IF_ERROR(PrintPlanJson(context.out(), source, plan));
+    return kExitDone;
+  }
   ListPrinter printer(
       context.out(), {{"TENSOR"}, {"DTYPE"}, {"SHAPE"}, {"TILE"}, {"TILES", true}, {"SIZE", true}});
   uint64_t tiles = 0;
   for (const WritePlanRow& row : plan) {
     tiles += row.tiles;
-    Json json;
-    json["tensor"] = JsonText(row.name);
-    json["dtype"] = DTypeName(row.dtype);
-    json["shape"] = row.shape;
-    json["tile_shape"] = row.tile_shape;
-    json["tiles"] = row.tiles;
-    json["bytes"] = row.bytes;
     TILEKV_RETURN_IF_ERROR(
         printer.Add({{Printable(row.name), std::string(DTypeName(row.dtype)),
                       FormatShape(row.shape), FormatShape(row.tile_shape),
                       row.tiles == 0 ? "pack" : FormatCount(row.tiles), FormatSize(row.bytes)},
-                     json}));
+                     nullptr}));
   }
   TILEKV_RETURN_IF_ERROR(printer.Finish("no tensors"));
   context.Remark(fmt::format("would import {} ({}) in {}, and {}", Counted(plan.size(), "tensor"),
@@ -141,7 +168,7 @@ absl::Status PrintImported(Context& context, const ModelSource& source, const Wr
 absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(ModelName target, context.Model(arguments.Word(0)));
   TILEKV_RETURN_IF_ERROR(RefuseVersion(target, "import makes a new version of"));
-  TILEKV_ASSIGN_OR_RETURN(SourceOptions source_options, ReadSourceOptions(arguments));
+  TILEKV_ASSIGN_OR_RETURN(SourceOptions source_options, ReadSourceOptions(context, arguments));
   TILEKV_ASSIGN_OR_RETURN(WriteOptions options, ReadWriteOptions(context, arguments));
   TILEKV_ASSIGN_OR_RETURN(ModelSource source,
                           OpenModelSource(*FileSystem::Posix(), arguments.Word(1), source_options));
@@ -337,7 +364,7 @@ CommandSpec ImportSpec() {
       .noun = "model",
       .verb = "import",
       .arguments = {{"MODEL", "[NS/]NAME of the model that gets a new version"},
-                    {"SRC", "a .safetensors or .npy file, or a folder of them"}},
+                    {"SRC", "a .safetensors, .npy or .npz file, or a folder of them"}},
       .summary = "store a model from files as a new version",
       .help =
           "All or nothing: the headers of all files are checked first, and the version appears "
@@ -351,12 +378,16 @@ CommandSpec ImportSpec() {
                  "take the tile shapes of this version, to share its tiles (default: the latest)"},
                 {"--layout", "", "L", "auto, rows, bands, or a tile shape such as 1024x512"},
                 {"--codec", "", "C", "how tiles are stored: none or zstd (default: none)"},
-                {"--dtype", "", "D", "dtype of .npy files that do not name one, such as BF16"},
+                {"--dtype", "", "[T=]D",
+                 "dtype of arrays that do not name one, such as BF16; T: only of tensors like T",
+                 true},
                 {"--include", "", "G", "take files like G along that would be left out", true},
                 {"--exclude", "", "G", "leave out files like G", true},
                 {"--dry-run", "", "", "show how tensors would be cut; store nothing"}},
       .examples = {{"tilekv model import minilm ./all-MiniLM-L6-v2 --tag first", "a folder"},
-                   {"tilekv model import matrix weights.npy", "one matrix"}},
+                   {"tilekv model import matrix weights.npy", "one matrix"},
+                   {"tilekv model import params params.npz --dtype 'h.*=BF16'",
+                    "arrays that NumPy saved as raw bytes"}},
       .access = Access::kWrite,
       .handler = ModelImport};
 }
@@ -371,7 +402,8 @@ CommandSpec ExportSpec() {
       .help =
           "Safetensors files come out as they went in, byte for byte. They appear when they are "
           "complete; existing ones need -y.",
-      .flags = {{"--max-shard-size", "", "SIZE", "several files of at most SIZE, with an index"},
+      .flags = {{"--max-shard-size", "", "SIZE",
+                 "several files of at most SIZE, with an index, in a folder"},
                 {"--include", "", "G", "only tensors like G", true},
                 {"--no-weights", "", "", "side files only"}},
       .examples = {{"tilekv model export minilm@first ./minilm", ""},

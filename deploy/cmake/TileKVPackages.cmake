@@ -6,6 +6,7 @@ find_package(spdlog REQUIRED)
 find_package(Protobuf REQUIRED)  # before gRPC, whose package needs its targets
 find_package(RocksDB REQUIRED)
 find_package(zstd REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 if(TILEKV_GRPC)

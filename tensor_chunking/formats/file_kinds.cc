@@ -16,9 +16,7 @@ constexpr std::string_view kConvertTorch =
     "Load it where you trust it and save it with safetensors: "
     "torch.load(PATH, weights_only=True), then safetensors.torch.save_file(state_dict, "
     "'model.safetensors').";
-constexpr std::string_view kConvertNpz =
-    "Save its arrays one by one: for name, array in numpy.load(PATH).items(): "
-    "numpy.save(name + '.npy', array); or all with safetensors.numpy.save_file.";
+constexpr std::string_view kConvertNpz = "Import it by itself, as a model of its own.";
 constexpr std::string_view kConvertKeras =
     "Load the model in its framework and save its weights with safetensors.numpy.save_file.";
 constexpr std::string_view kConvertGguf =
@@ -59,10 +57,14 @@ constexpr Extension kExtensions[] = {
 
 }  // namespace
 
+bool IsGitLfsPointer(std::string_view start) {
+  return start.starts_with("version https://git-lfs");
+}
+
 std::string_view DescribeStranger(std::string_view start) {
   // Length, then a brace: a safetensors file, whatever the length's bytes look like.
   if (start.size() > 8 && start[8] == '{') return {};
-  if (start.starts_with("version https://git-lfs")) {
+  if (IsGitLfsPointer(start)) {
     return "a Git-LFS pointer: the file itself was not downloaded (run 'git lfs pull')";
   }
   std::string_view text = start;
@@ -73,7 +75,8 @@ std::string_view DescribeStranger(std::string_view start) {
     return "a web page: most likely an error or a log-in page was saved instead of the file";
   }
   if (start.starts_with("PK\x03\x04")) {
-    return "a zip archive, as torch.save and numpy.savez write them; save it as safetensors";
+    return "a zip archive, as torch.save writes them (numpy.savez too: call it .npz); save it as "
+           "safetensors";
   }
   if (start.starts_with("\x93NUMPY")) return "a NumPy array (rename it to .npy)";
   if (start.starts_with("GGUF")) return "a GGUF file of llama.cpp";

@@ -2,10 +2,15 @@
 // be imported.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace tilekv {
+
+// A Git-LFS pointer has at most so many bytes, as Git LFS itself takes it.
+inline constexpr uint64_t kGitLfsPointerBytes = 1'024;
+bool IsGitLfsPointer(std::string_view start);
 
 // What a file that claims to be safetensors or .npy really is, judged by its first bytes, with what
 // to do: "a Git-LFS pointer; ...". Empty when it looks like neither of the usual strangers.

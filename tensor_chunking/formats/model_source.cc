@@ -11,33 +11,53 @@ std::string ModelSource::FullPath(std::string_view path) const {
   return folder_.empty() ? std::string(path) : fmt::format("{}/{}", folder_, path);
 }
 
+const NpyHeader* ModelSource::ArrayHeader(const TensorRef& ref) const {
+  const Tables& tables = tables_[ref.file];
+  switch (files_[ref.file].kind) {
+    case WeightFile::Kind::kSafetensors:
+      return nullptr;
+    case WeightFile::Kind::kNpy:
+      return &tables.npy;
+    case WeightFile::Kind::kNpz:
+      return &tables.npz.members()[ref.row].header;
+  }
+  return nullptr;
+}
+
 SourceTensor ModelSource::tensor(size_t index) const {
   const TensorRef& ref = order_[index];
   const Tables& tables = tables_[ref.file];
   SourceTensor tensor;
   tensor.file = ref.file;
-  if (files_[ref.file].kind == WeightFile::Kind::kNpy) {
-    tensor.name = tables.npy_name;
-    tensor.dtype = tables.npy.dtype;
-    tensor.shape = tables.npy.shape;
-    tensor.offset = tables.npy.data_start;
-    tensor.length_bytes = tables.npy.data_bytes;
-    tensor.fortran_order = tables.npy.fortran_order;
-    tensor.big_endian = tables.npy.big_endian;
-  } else {
+  const NpyHeader* array = ArrayHeader(ref);
+  if (array == nullptr) {
     TensorInfo info = tables.safetensors.tensors[ref.row];
     tensor.name = info.name;
     tensor.dtype = info.dtype;
     tensor.shape = info.shape;
-    tensor.offset = tables.safetensors.data_start + info.begin;
     tensor.length_bytes = info.end - info.begin;
+    return tensor;
+  }
+  tensor.dtype = array->dtype;
+  tensor.shape = array->shape;
+  tensor.length_bytes = array->data_bytes;
+  tensor.read_by_boxes = array->fortran_order;
+  if (array->fortran_order) tensor.scratch_bytes += kTransposeBytes;
+  if (files_[ref.file].kind == WeightFile::Kind::kNpz) {
+    const NpzFile::Member& member = tables.npz.members()[ref.row];
+    tensor.name = member.tensor;
+    if (member.content->member().deflated) tensor.scratch_bytes += kInflateScratchBytes;
+  } else {
+    tensor.name = tables.npy_name;
   }
   return tensor;
 }
 
 uint64_t ModelSource::memory_bytes() const {
   uint64_t total = order_.capacity() * sizeof(TensorRef);
-  for (const Tables& tables : tables_) total += tables.safetensors.tensors.memory_bytes();
+  for (const Tables& tables : tables_) {
+    total += tables.safetensors.tensors.memory_bytes() + tables.npz.memory_bytes();
+  }
   for (const WeightFile& file : files_) total += file.header.capacity();
   if (index_.has_value()) total += index_->content.capacity();
   return total;
@@ -47,14 +67,32 @@ absl::Status ModelSource::ReadAt(uint32_t file, uint64_t offset, MutableBytes ou
   return cache_->ReadAt(FullPath(files_[file].path), offset, out);
 }
 
+absl::Status ModelSource::ReadArray(const TensorRef& ref,
+                                    absl::FunctionRef<absl::Status(ReadFileBytes)> decode) const {
+  auto from_file = [&](uint64_t at, MutableBytes to) { return ReadAt(ref.file, at, to); };
+  if (files_[ref.file].kind == WeightFile::Kind::kNpy) return decode(from_file);
+  ZipMemberReader& member = *tables_[ref.file].npz.members()[ref.row].content;
+  return decode([&](uint64_t at, MutableBytes to) { return member.Read(from_file, at, to); });
+}
+
 absl::Status ModelSource::ReadTensor(size_t index, uint64_t offset, MutableBytes out) const {
-  SourceTensor tensor = this->tensor(index);
-  TILEKV_CHECK(out.size() <= tensor.length_bytes && offset <= tensor.length_bytes - out.size());
-  if (files_[tensor.file].kind == WeightFile::Kind::kSafetensors) {
-    return ReadAt(tensor.file, tensor.offset + offset, out);
+  const TensorRef& ref = order_[index];
+  const NpyHeader* array = ArrayHeader(ref);
+  if (array != nullptr) {
+    return ReadArray(ref,
+                     [&](ReadFileBytes read) { return ReadNpyContent(*array, read, offset, out); });
   }
-  auto read = [&](uint64_t at, MutableBytes to) { return ReadAt(tensor.file, at, to); };
-  return ReadNpyContent(tables_[tensor.file].npy, read, offset, out);
+  const SafetensorsHeader& header = tables_[ref.file].safetensors;
+  TensorInfo info = header.tensors[ref.row];
+  TILEKV_CHECK(out.size() <= info.end - info.begin && offset <= info.end - info.begin - out.size());
+  return ReadAt(ref.file, header.data_start + info.begin + offset, out);
+}
+
+absl::Status ModelSource::ReadTensorBox(size_t index, const Region& box, MutableBytes out) const {
+  const TensorRef& ref = order_[index];
+  const NpyHeader* array = ArrayHeader(ref);
+  TILEKV_CHECK(array != nullptr && array->fortran_order);
+  return ReadArray(ref, [&](ReadFileBytes read) { return ReadNpyBox(*array, read, box, out); });
 }
 
 absl::Status ModelSource::ReadSideFile(size_t index, uint64_t offset, MutableBytes out) const {
@@ -78,7 +116,13 @@ absl::Status ModelSource::VerifyUnchanged() const {
     TILEKV_RETURN_IF_ERROR(check(file.path, file.identity));
   }
   if (index_.has_value()) TILEKV_RETURN_IF_ERROR(check(index_->path, index_->identity));
-  if (changed.empty()) return absl::OkStatus();
+  if (changed.empty()) {
+    for (uint32_t i = 0; i < files_.size(); ++i) {
+      auto read = [&](uint64_t at, MutableBytes to) { return ReadAt(i, at, to); };
+      TILEKV_RETURN_IF_ERROR(tables_[i].npz.Verify(read));
+    }
+    return absl::OkStatus();
+  }
   return MakeError(Reason::kInvalidFile,
                    fmt::format("changed while the model was read: {}; nothing was imported, try "
                                "again when nobody writes there",

@@ -1,4 +1,4 @@
-// A model on disk, opened for import: one safetensors or .npy file, or a folder of them.
+// A model on disk, opened for import: one safetensors, .npy or .npz file, or a folder of them.
 //
 // Opening reads and checks the headers of all files, and nothing else; whatever is wrong with any
 // of them is an error before anything is imported. Content is then read in pieces, from any thread.
@@ -7,7 +7,8 @@
 //   folder with model.safetensors.index.json   the shards that it names; every tensor in exactly
 //                                              the shard that it names, and no other
 //   folder of .safetensors files               all of them, by name; no tensor twice
-//   folder of .npy files                       each a tensor, called as the file is without .npy
+//   folder of .npy and .npz files              each .npy file a tensor, called as it is without
+//                                              .npy; of an .npz file each member
 //
 // Everything else in the folder travels as side files, sub-folders included, but for weights in
 // other formats, hidden folders and safetensors files that an index does not name: those are listed
@@ -24,10 +25,13 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/bytes.h"
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/machine_memory.h"
 #include "kvstore/base/file_system.h"
 #include "tensor_chunking/dtype.h"
 #include "tensor_chunking/formats/file_cache.h"
 #include "tensor_chunking/formats/npy.h"
+#include "tensor_chunking/formats/npz.h"
 #include "tensor_chunking/formats/safetensors_header.h"
 #include "tensor_chunking/formats/safetensors_index.h"
 #include "tensor_chunking/formats/source_folder.h"
@@ -40,7 +44,16 @@ struct SourceOptions {
   // although it would be left out; what `exclude` matches is not there.
   std::vector<std::string> include;
   std::vector<std::string> exclude;
-  std::optional<DType> dtype;  // of .npy files; see ParseNpyHeader
+  // What raw elements of arrays are (.npy, .npz; see ParseNpyHeader): of the first whose glob
+  // matches the tensor's name.
+  struct ArrayDType {
+    std::string tensors;
+    DType dtype{};
+  };
+  std::vector<ArrayDType> dtypes;
+  // For headers while they are read, tables and kept headers: a model that needs more is refused,
+  // and the error says how much that is.
+  uint64_t memory_bytes = DefaultClientMemoryBytes();
 };
 
 // A view into the ModelSource. Content is row-major and little-endian for ReadTensor; the file may
@@ -50,20 +63,21 @@ struct SourceTensor {
   DType dtype{};
   ShapeSpan shape;
   uint32_t file = 0;          // index into files()
-  uint64_t offset = 0;        // of its bytes in the file
-  uint64_t length_bytes = 0;  // there and as content
-  bool fortran_order = false;
-  bool big_endian = false;
+  uint64_t length_bytes = 0;  // of the content
+  // Boxes are read as they are, by ReadTensorBox, where it would be slow to put them together from
+  // rows.
+  bool read_by_boxes = false;
+  uint64_t scratch_bytes = 0;  // what each read holds beside its destination
 };
 
 struct WeightFile {
-  enum class Kind { kSafetensors, kNpy };
+  enum class Kind { kSafetensors, kNpy, kNpz };
   std::string path;  // relative to the folder; the file's name for a single file
   Kind kind{};
   FileInfo identity;  // when it was opened, size included
   // The first 8 + N bytes of a safetensors file, verbatim. Empty where they can be derived: the
   // model is this one file, in the reference writer's form, with metadata() as its metadata. Empty
-  // for .npy.
+  // for arrays.
   std::string header;
 };
 
@@ -97,25 +111,31 @@ class ModelSource {
 
   // Content of a tensor, row-major and little-endian, from `offset`.
   absl::Status ReadTensor(size_t index, uint64_t offset, MutableBytes out) const;
+  // A box of a tensor that is `read_by_boxes` (checked), in C order.
+  absl::Status ReadTensorBox(size_t index, const Region& box, MutableBytes out) const;
   // Bytes of a file as they are.
   absl::Status ReadAt(uint32_t file, uint64_t offset, MutableBytes out) const;
   absl::Status ReadSideFile(size_t index, uint64_t offset, MutableBytes out) const;
-  // Whether every file is still the one that was opened: device, inode, size and times.
-  // INVALID_FILE lists those that are not. Call it when everything has been read, before the
-  // commit.
+  // Whether every file is still the one that was opened (device, inode, size and times), and
+  // members of archives have their checksums. INVALID_FILE lists what is not. Call it when
+  // everything has been read, before the commit; what was not read of archives is read then.
   absl::Status VerifyUnchanged() const;
 
  private:
   friend class ModelSourceOpener;
-  struct Tables {  // of files_[i]: one of the two, as its kind says
+  struct Tables {  // of files_[i]: one of the three, as its kind says
     SafetensorsHeader safetensors;
     NpyHeader npy;
     std::string npy_name;
+    NpzFile npz;
   };
   struct TensorRef {
     uint32_t file;
     uint32_t row;
   };
+  const NpyHeader* ArrayHeader(const TensorRef& ref) const;  // null: safetensors
+  absl::Status ReadArray(const TensorRef& ref,
+                         absl::FunctionRef<absl::Status(ReadFileBytes)> decode) const;
   std::string FullPath(std::string_view path) const;
 
   FileSystem* fs_ = nullptr;
@@ -133,8 +153,8 @@ class ModelSource {
 };
 
 // `path` is a file or a folder. NOT_FOUND when it is absent; INVALID_FILE says which file, which
-// tensor and what is wrong, or lists what is there when nothing of it can be imported. While a
-// header is read it takes SafetensorsTableBytes beside it.
+// tensor and what is wrong, or lists what is there when nothing of it can be imported;
+// INVALID_ARGUMENT says how much memory the headers need.
 absl::StatusOr<ModelSource> OpenModelSource(FileSystem& fs, const std::string& path,
                                             const SourceOptions& options = {});
 

@@ -16,6 +16,8 @@ namespace tilekv {
 namespace {
 
 constexpr std::string_view kNpySuffix = ".npy";
+constexpr std::string_view kNpzSuffix = ".npz";
+constexpr std::string_view kZipStart = "PK";  // of every zip archive's first bytes
 
 template <typename... Args>
 absl::Status Invalid(fmt::format_string<Args...> format, Args&&... args) {
@@ -60,8 +62,8 @@ class ModelSourceOpener {
     size_t slash = path_.rfind('/');
     FolderFile file{path_.substr(slash + 1), info};
     source_.folder_ = slash == std::string::npos ? "" : slash == 0 ? "/." : path_.substr(0, slash);
-    if (file.path.ends_with(kNpySuffix)) {
-      TILEKV_RETURN_IF_ERROR(AddNpy(file));
+    if (file.path.ends_with(kNpySuffix) || file.path.ends_with(kNpzSuffix)) {
+      TILEKV_RETURN_IF_ERROR(AddArrays(file));
     } else if (file.path.ends_with(".safetensors")) {
       TILEKV_RETURN_IF_ERROR(AddSafetensors(file));
     } else {
@@ -84,8 +86,8 @@ class ModelSourceOpener {
     }
     std::string_view stranger = DescribeStranger(start);
     return Invalid(
-        "'{}' is {}; models are imported from .safetensors and .npy files and folders "
-        "of them",
+        "'{}' is {}; models are imported from .safetensors, .npy and .npz files and "
+        "folders of them",
         Printable(file.path), stranger.empty() ? "of no known kind" : stranger);
   }
 
@@ -100,14 +102,32 @@ class ModelSourceOpener {
       TILEKV_RETURN_IF_ERROR(KeepShardsOnly(*index, plan));
     }
     for (const FolderFile& file : plan.weights) {
-      TILEKV_RETURN_IF_ERROR(plan.kind == FolderKind::kNpy ? AddNpy(file) : AddSafetensors(file));
+      TILEKV_RETURN_IF_ERROR(plan.kind == FolderKind::kArrays ? AddArrays(file)
+                                                              : AddSafetensors(file));
     }
     for (const FolderFile& file : plan.rest) {
       source_.side_files_.push_back({file.path, file.info});
     }
     source_.left_out_ = std::move(plan.left_out);
+    TILEKV_RETURN_IF_ERROR(WarnOfPointers(plan.rest));
     TILEKV_RETURN_IF_ERROR(OrderTensors());
     return index.has_value() ? CheckAgainstIndex(*index) : absl::OkStatus();
+  }
+
+  // A side file that is a Git-LFS pointer is kept, but hardly what was meant.
+  absl::Status WarnOfPointers(const std::vector<FolderFile>& side_files) {
+    std::vector<std::string> pointers;
+    for (const FolderFile& file : side_files) {
+      if (file.info.size_bytes > kGitLfsPointerBytes) continue;
+      TILEKV_ASSIGN_OR_RETURN(std::string start, ReadStart(file));
+      if (IsGitLfsPointer(start)) pointers.push_back(Quoted(file.path));
+    }
+    if (!pointers.empty()) {
+      source_.warnings_.push_back(fmt::format(
+          "side files that are Git-LFS pointers, not the files themselves (run 'git lfs pull'): {}",
+          ListForMessage(pointers)));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<SafetensorsIndex> ReadIndex(const FolderPlan& plan) {
@@ -172,6 +192,8 @@ class ModelSourceOpener {
     TILEKV_ASSIGN_OR_RETURN(std::string start, ReadStart(file));
     TILEKV_ASSIGN_OR_RETURN(uint64_t length,
                             SafetensorsHeaderLength(AsBytes(start), size, file.path));
+    TILEKV_RETURN_IF_ERROR(
+        TakeMemory(file, kSafetensorsLengthBytes + length + SafetensorsTableBytes(length)));
     std::string header(kSafetensorsLengthBytes + length, '\0');
     TILEKV_RETURN_IF_ERROR(Read(file, header));
     ModelSource::Tables tables;
@@ -179,6 +201,8 @@ class ModelSourceOpener {
         tables.safetensors,
         ParseSafetensorsHeader(std::string_view(header).substr(kSafetensorsLengthBytes), size,
                                file.path));
+    memory_bytes_ += header.capacity() + tables.safetensors.tensors.memory_bytes() +
+                     length / 4;  // by_name, and what sorts the tensors of several files
     source_.files_.push_back({.path = file.path,
                               .kind = WeightFile::Kind::kSafetensors,
                               .identity = file.info,
@@ -187,24 +211,71 @@ class ModelSourceOpener {
     return absl::OkStatus();
   }
 
+  // Beside what the files before it hold.
+  absl::Status TakeMemory(const FolderFile& file, uint64_t bytes) const {
+    if (memory_bytes_ + bytes <= options_.memory_bytes) return absl::OkStatus();
+    return MakeError(
+        Reason::kInvalidArgument,
+        fmt::format(
+            "'{}': reading its header can take {} of memory{}, more than the {} that "
+            "--memory gives; give at least {}",
+            Printable(file.path), FormatSize(bytes),
+            memory_bytes_ == 0
+                ? ""
+                : fmt::format(" beside {} for the files before it", FormatSize(memory_bytes_)),
+            FormatSize(options_.memory_bytes), FormatSize(RoundUp(memory_bytes_ + bytes, kMiB))));
+  }
+
+  std::optional<DType> ArrayDType(std::string_view tensor) const {
+    for (const SourceOptions::ArrayDType& given : options_.dtypes) {
+      if (MatchesAny({given.tensors}, std::string(tensor))) return given.dtype;
+    }
+    return std::nullopt;
+  }
+
+  absl::Status AddArrays(const FolderFile& file) {
+    return file.path.ends_with(kNpzSuffix) ? AddNpz(file) : AddNpy(file);
+  }
+
   absl::Status AddNpy(const FolderFile& file) {
     uint64_t size = file.info.size_bytes;
     TILEKV_ASSIGN_OR_RETURN(std::string preamble, ReadStart(file));
     TILEKV_ASSIGN_OR_RETURN(uint64_t data_start, NpyDataStart(AsBytes(preamble), size, file.path));
     preamble.resize(data_start);
     TILEKV_RETURN_IF_ERROR(Read(file, preamble));
-    ModelSource::Tables tables;
-    TILEKV_ASSIGN_OR_RETURN(tables.npy,
-                            ParseNpyHeader(AsBytes(preamble), size, file.path, options_.dtype));
     std::string_view name = file.path;
     if (name.ends_with(kNpySuffix)) name.remove_suffix(kNpySuffix.size());
     if (!IsValidUtf8(name)) {
       return Invalid("'{}': its name is to be the tensor's, but is not UTF-8; rename it",
                      Printable(file.path));
     }
+    ModelSource::Tables tables;
+    TILEKV_ASSIGN_OR_RETURN(tables.npy,
+                            ParseNpyHeader(AsBytes(preamble), size, file.path, ArrayDType(name)));
     tables.npy_name = name;
     source_.files_.push_back(
         {.path = file.path, .kind = WeightFile::Kind::kNpy, .identity = file.info, .header = {}});
+    source_.tables_.push_back(std::move(tables));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNpz(const FolderFile& file) {
+    TILEKV_ASSIGN_OR_RETURN(std::string start, ReadStart(file));
+    std::string_view stranger = DescribeStranger(start);
+    if (!start.starts_with(kZipStart) && !stranger.empty()) {
+      return Invalid("'{}': not an .npz file, but {}", Printable(file.path), stranger);
+    }
+    auto read = [&](uint64_t at, MutableBytes to) {
+      return source_.cache_->ReadAt(source_.FullPath(file.path), at, to);
+    };
+    ModelSource::Tables tables;
+    TILEKV_ASSIGN_OR_RETURN(
+        tables.npz, NpzFile::Open(read, file.info.size_bytes, file.path,
+                                  [&](std::string_view tensor) { return ArrayDType(tensor); }));
+    memory_bytes_ += tables.npz.memory_bytes();
+    TILEKV_RETURN_IF_ERROR(TakeMemory(file, 0));
+    source_.files_.push_back(
+        {.path = file.path, .kind = WeightFile::Kind::kNpz, .identity = file.info, .header = {}});
     source_.tables_.push_back(std::move(tables));
     return absl::OkStatus();
   }
@@ -217,9 +288,9 @@ class ModelSourceOpener {
     for (size_t f = 0; f < source_.files_.size(); ++f) count += RowsOf(f);
     order.reserve(count);
     for (uint32_t f = 0; f < source_.files_.size(); ++f) {
-      bool npy = source_.files_[f].kind == WeightFile::Kind::kNpy;
+      bool safetensors = source_.files_[f].kind == WeightFile::Kind::kSafetensors;
       for (uint32_t i = 0; i < RowsOf(f); ++i) {
-        order.push_back({f, npy ? 0 : source_.tables_[f].safetensors.by_name[i]});
+        order.push_back({f, safetensors ? source_.tables_[f].safetensors.by_name[i] : i});
       }
       // Each file's tables are only walked by row from here on.
       source_.tables_[f].safetensors.by_name = std::vector<uint32_t>();
@@ -246,15 +317,28 @@ class ModelSourceOpener {
   }
 
   size_t RowsOf(size_t file) const {
-    return source_.files_[file].kind == WeightFile::Kind::kNpy
-               ? 1
-               : source_.tables_[file].safetensors.tensors.size();
+    const ModelSource::Tables& tables = source_.tables_[file];
+    switch (source_.files_[file].kind) {
+      case WeightFile::Kind::kSafetensors:
+        return tables.safetensors.tensors.size();
+      case WeightFile::Kind::kNpy:
+        return 1;
+      case WeightFile::Kind::kNpz:
+        return tables.npz.members().size();
+    }
+    return 0;
   }
   std::string_view NameOf(const ModelSource::TensorRef& ref) const {
     const ModelSource::Tables& tables = source_.tables_[ref.file];
-    return source_.files_[ref.file].kind == WeightFile::Kind::kNpy
-               ? std::string_view(tables.npy_name)
-               : tables.safetensors.tensors[ref.row].name;
+    switch (source_.files_[ref.file].kind) {
+      case WeightFile::Kind::kSafetensors:
+        return tables.safetensors.tensors[ref.row].name;
+      case WeightFile::Kind::kNpy:
+        return tables.npy_name;
+      case WeightFile::Kind::kNpz:
+        return tables.npz.members()[ref.row].tensor;
+    }
+    return {};
   }
 
   // Both sides are in name order: one walk over them.
@@ -348,6 +432,7 @@ class ModelSourceOpener {
   std::string path_;
   const SourceOptions& options_;
   ModelSource source_;
+  uint64_t memory_bytes_ = 0;  // held by the files that were read
 };
 
 absl::StatusOr<ModelSource> OpenModelSource(FileSystem& fs, const std::string& path,

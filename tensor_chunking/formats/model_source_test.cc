@@ -9,6 +9,7 @@
 namespace tilekv {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -99,8 +100,7 @@ TEST(ModelSource, OpensOneNpyFileUnderItsStem) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_THAT(TensorNames(*source), ElementsAre("weights.v1"));
   SourceTensor tensor = source->tensor(0);
-  EXPECT_TRUE(tensor.fortran_order);
-  EXPECT_TRUE(tensor.big_endian);
+  EXPECT_TRUE(tensor.read_by_boxes);
   std::string content = Content(*source, 0);
   for (uint16_t i = 0; i < 24; ++i) {
     EXPECT_EQ(LoadLe<uint16_t>(reinterpret_cast<const uint8_t*>(&content[i * 2])), i);
@@ -119,7 +119,7 @@ TEST(ModelSource, AFileWithoutATellingNameIsKnownByItsContent) {
 
 TEST(ModelSource, PicklesAreRefusedWithTheWayToConvert) {
   TestFolder folder;
-  for (const char* name : {"pytorch_model.bin", "m.pt", "m.pth", "m.ckpt", "m.npz"}) {
+  for (const char* name : {"pytorch_model.bin", "m.pt", "m.pth", "m.ckpt"}) {
     folder.Write(name, "PK\x03\x04");
     std::string error = ErrorOf(folder.Path(name));
     EXPECT_THAT(error, HasSubstr("never unpickled")) << name;
@@ -136,7 +136,8 @@ TEST(ModelSource, ADtypeIsPassedToRawNpyFiles) {
   TestFolder folder;
   folder.Write("w.npy", golden::FromHex(golden::kNpyBfloat16));
   EXPECT_THAT(ErrorOf(folder.Path("w.npy")), HasSubstr("BF16"));
-  EXPECT_EQ(Open(folder.Path("w.npy"), {.dtype = DType::kBF16})->tensor(0).dtype, DType::kBF16);
+  EXPECT_EQ(Open(folder.Path("w.npy"), {.dtypes = {{"*", DType::kBF16}}})->tensor(0).dtype,
+            DType::kBF16);
 }
 
 // --- sharded models ---
@@ -373,6 +374,27 @@ TEST(ModelSource, WeightsOfOtherFormatsAreLeftOutAndListedWithSizes) {
               ElementsAre("a.PT", "m.gguf", "onnx/model.onnx", "pytorch_model.bin",
                           "pytorch_model.bin.index.json", "tf_model.h5"));
   EXPECT_EQ(source->left_out()[3].size_bytes, 5u);
+}
+
+TEST(ModelSource, AGitLfsPointerOrAWebPageUnderAWeightsNameIsCalledByItsName) {
+  TestFolder folder;
+  folder.Write("model-1.safetensors", SafetensorsFile({{"a", "x"}}));
+  folder.Write("model-2.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_THAT(ErrorOf(folder.Path()),
+              AllOf(HasSubstr("'model-2.safetensors'"), HasSubstr("a Git-LFS pointer")));
+  folder.Write("model-2.safetensors", "<!DOCTYPE html><html>");
+  EXPECT_THAT(ErrorOf(folder.Path()),
+              AllOf(HasSubstr("'model-2.safetensors'"), HasSubstr("a web page")));
+}
+
+TEST(ModelSource, ASideFileThatIsAGitLfsPointerIsAWarning) {
+  TestFolder folder;
+  folder.Write("model.safetensors", SafetensorsFile({{"a", "x"}}));
+  folder.Write("tokenizer.json", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  auto source = Open(folder.Path());
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_THAT(source->warnings(), ElementsAre(HasSubstr("Git-LFS pointers")));
+  EXPECT_THAT(Paths(source->side_files()), ElementsAre("tokenizer.json"));
 }
 
 TEST(ModelSource, IncludeTakesLeftOutFilesAsSideFiles) {

@@ -182,11 +182,11 @@ absl::Status NothingToImport(const FolderPlan& plan, std::string_view root) {
   }
   if (foreign.empty()) {
     return Invalid(
-        "'{}' holds no weights to import: no .safetensors and no .npy file among its {} "
+        "'{}' holds no weights to import: no .safetensors, .npy or .npz file among its {} "
         "files",
         Printable(root), FormatCount(plan.rest.size()));
   }
-  return Invalid("'{}' holds no .safetensors and no .npy file. Not imported: {}. {}",
+  return Invalid("'{}' holds no .safetensors, .npy or .npz file. Not imported: {}. {}",
                  Printable(root), ListForMessage(foreign), convert);
 }
 
@@ -214,15 +214,17 @@ absl::StatusOr<FolderPlan> PlanFolder(FolderListing listing, std::string_view ro
       return AtTop(file.path) && file.path.ends_with(suffix);
     });
   };
-  bool safetensors = at_top(".safetensors");
-  plan.kind = !plan.index.empty() ? FolderKind::kIndexed
-              : safetensors       ? FolderKind::kSafetensors
-                                  : FolderKind::kNpy;
-  std::string_view weight_suffix = plan.kind == FolderKind::kNpy ? ".npy" : ".safetensors";
+  plan.kind = !plan.index.empty()      ? FolderKind::kIndexed
+              : at_top(".safetensors") ? FolderKind::kSafetensors
+                                       : FolderKind::kArrays;
+  auto is_weights = [&](const std::string& path) {
+    if (plan.kind != FolderKind::kArrays) return path.ends_with(".safetensors");
+    return path.ends_with(".npy") || path.ends_with(".npz");
+  };
   plan.left_out = std::move(listing.left_out);
   for (FolderFile& file : listing.files) {
     if (file.path == plan.index) continue;
-    if (AtTop(file.path) && file.path.ends_with(weight_suffix)) {
+    if (AtTop(file.path) && is_weights(file.path)) {
       plan.weights.push_back(std::move(file));
       continue;
     }

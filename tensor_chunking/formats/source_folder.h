@@ -39,7 +39,7 @@ struct FolderListing {
 absl::StatusOr<FolderListing> ListFolder(FileSystem& fs, const std::string& root,
                                          const std::vector<std::string>& exclude);
 
-enum class FolderKind { kIndexed, kSafetensors, kNpy };
+enum class FolderKind { kIndexed, kSafetensors, kArrays };
 
 struct FolderPlan {
   FolderKind kind{};
@@ -50,10 +50,10 @@ struct FolderPlan {
 };
 
 // Decides what the folder holds. An index of safetensors shards comes first, then safetensors files
-// beside each other, then .npy files; only those directly in the folder are weights, in sub-folders
-// they are side files. Weights in other formats are left out unless `include` matches them: then
-// they are side files. INVALID_FILE when there is nothing to import, with what was found and how to
-// convert it.
+// beside each other, then .npy and .npz files; only those directly in the folder are weights, in
+// sub-folders they are side files. Weights in other formats are left out unless `include` matches
+// them: then they are side files. INVALID_FILE when there is nothing to import, with what was found
+// and how to convert it.
 absl::StatusOr<FolderPlan> PlanFolder(FolderListing listing, std::string_view root,
                                       const std::vector<std::string>& include);
 
