@@ -39,6 +39,12 @@ class StripeSet {
   std::vector<size_t> indexes_;
 };
 
+// Small contents have no number that tells an old copy from a new one.
+bool IsSameCopy(const ObjectRow& row, const ObjectRow& seen) {
+  return row.file_number == seen.file_number &&
+         (row.file_number != 0 || row.verified_at_micros == seen.verified_at_micros);
+}
+
 }  // namespace
 
 EngineCore::EngineCore(const LocalEngineOptions& options)
@@ -106,6 +112,26 @@ absl::StatusOr<EngineCore::Commit> EngineCore::CommitRow(
   return commit;
 }
 
+absl::StatusOr<EngineCore::Commit> EngineCore::ReplaceCopy(
+    Domain domain, const ObjectRow& seen, ObjectRow row,
+    const std::optional<std::string>& content) {
+  MutexLock lock(StripeOf(domain, row.ref.id));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> old, index_->Get(domain, row.ref.id));
+  if (!old.has_value() || old->state != RowState::kGood || !IsSameCopy(*old, seen)) return Commit{};
+  row.touched_rev = old->touched_rev;
+  row.verified_at_micros = options_.clock->WallMicros();
+  ObjectIndex::Batch batch(*index_);
+  batch.ReplaceRow(domain, old, row);
+  if (content.has_value()) batch.PutContent(domain, row.ref.id, *content);
+  TILEKV_CRASH_POINT("recode.before_row");
+  TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  usage_.Replace(old, row);
+  TILEKV_CRASH_POINT("recode.row");
+  if (old->file_number != 0) payloads_->Remove(old->file_number);
+  TILEKV_CRASH_POINT("recode.unlinked");
+  return Commit{.used = true, .was_good = true};
+}
+
 absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
                                                          std::span<const ObjectRef> refs,
                                                          Revision touched_rev) {
@@ -171,9 +197,7 @@ absl::StatusOr<std::vector<bool>> EngineCore::DeleteAllBelow(Domain domain,
 absl::StatusOr<bool> EngineCore::SetState(Domain domain, const ObjectRow& seen, RowState state) {
   MutexLock lock(StripeOf(domain, seen.ref.id));
   TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, seen.ref.id));
-  if (!row.has_value() || row->file_number != seen.file_number) return false;
-  // Small contents have no number that tells an old copy from a new one.
-  if (row->file_number == 0 && row->verified_at_micros != seen.verified_at_micros) return false;
+  if (!row.has_value() || !IsSameCopy(*row, seen)) return false;
   // What has failed a check stays so until it passes one, or new bytes come.
   if (state == RowState::kSuspect && row->state != RowState::kGood) return true;
   std::optional<ObjectRow> old = row;

@@ -58,6 +58,10 @@ class EngineCore {
   };
   absl::StatusOr<Commit> CommitRow(Domain domain, ObjectRow row,
                                    const std::optional<std::string>& content);
+  // Puts `row`, its content durable by now, in the place of `seen`, whose file then goes, if that
+  // still is the object's copy and good. touched_rev is kept. After an error as CommitRow.
+  absl::StatusOr<Commit> ReplaceCopy(Domain domain, const ObjectRow& seen, ObjectRow row,
+                                     const std::optional<std::string>& content);
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
                                                Revision touched_rev);
   absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,

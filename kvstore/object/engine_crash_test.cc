@@ -1,6 +1,6 @@
-// A process ends without warning at each step of a put, a link and a delete; another opens what it
-// left. The page cache survives such an end, so this proves the order of steps and the clearing up,
-// not the syncs.
+// A process ends without warning at each step of a put, a link, a delete and a recoding; another
+// opens what it left. The page cache survives such an end, so this proves the order of steps and
+// the clearing up, not the syncs.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -14,6 +14,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/object/engine_test_util.h"
 #include "kvstore/object/object_store_conformance.h"
+#include "kvstore/object/recode.h"
 
 extern char** environ;
 
@@ -34,7 +35,7 @@ std::unique_ptr<LocalEngine> Open(const std::string& directory) {
 }
 
 // What the other process does; the test runs this program again with the variable set.
-TEST(EngineCrashChild, PutsLinksAndDeletes) {
+TEST(EngineCrashChild, PutsLinksDeletesAndRecodes) {
   const char* directory = getenv(kChildDirectory);
   if (directory == nullptr) GTEST_SKIP() << "runs as a process of EngineCrash";
   auto engine = Open(directory);
@@ -44,6 +45,8 @@ TEST(EngineCrashChild, PutsLinksAndDeletes) {
   ASSERT_TRUE(PutContent(*engine, SmallStored(), {.touched_rev = {5}}).ok());
   ASSERT_TRUE(engine->Link(kDefaultDomain, {&kept, 1}, {7}).ok());
   ASSERT_TRUE(engine->DeleteBelow(kDefaultDomain, IdOf(0, AsBytes(Deleted())), {2}).ok());
+  auto pool = BufferPool::Create(kMiB);
+  ASSERT_TRUE(RecodeObject(*engine, *pool, kDefaultDomain, kept.id, Codec::kZstd, false)->changed);
   _exit(42);  // even without a crash point: no clean end
 }
 
@@ -90,6 +93,7 @@ struct Step {
   bool small_stored;  // the small one too
   bool linked;
   bool deleted;
+  bool recoded = false;
 };
 
 class EngineCrash : public testing::TestWithParam<Step> {};
@@ -106,7 +110,9 @@ TEST_P(EngineCrash, LeavesAStoreWithAllThatWasAcknowledgedAndNoGarbageForEver) {
     EXPECT_EQ(Has(*engine, Stored()), step.stored);
     EXPECT_EQ(Has(*engine, SmallStored()), step.small_stored);
     EXPECT_EQ(Has(*engine, Deleted()), !step.deleted);
-    Revision kept_rev = (*engine->Stat(kDefaultDomain, IdOf(0, AsBytes(Kept()))))->touched_rev;
+    ObjectRow kept = **engine->Stat(kDefaultDomain, IdOf(0, AsBytes(Kept())));
+    Revision kept_rev = kept.touched_rev;
+    EXPECT_EQ(kept.encoding.kind == EncodingKind::kZstd, step.recoded);
     EXPECT_EQ(kept_rev, Revision{step.linked ? uint64_t{7} : uint64_t{1}});
     EXPECT_EQ(engine->Usage()->objects, 2u + step.stored + step.small_stored - step.deleted);
     // The first collection finds all garbage.
@@ -137,7 +143,12 @@ INSTANTIATE_TEST_SUITE_P(Steps, EngineCrash,
                                          Step{"delete.before_row:1", true, true, true, false},
                                          Step{"delete.row:1", true, true, true, true},
                                          Step{"delete.unlinked:1", true, true, true, true},
-                                         Step{"", true, true, true, true}),
+                                         Step{"put.created:2", true, true, true, true},
+                                         Step{"put.synced:2", true, true, true, true},
+                                         Step{"recode.before_row:1", true, true, true, true},
+                                         Step{"recode.row:1", true, true, true, true, true},
+                                         Step{"recode.unlinked:1", true, true, true, true, true},
+                                         Step{"", true, true, true, true, true}),
                          [](const auto& info) {
                            std::string name = info.param.point;
                            for (char& c : name) {

@@ -25,6 +25,12 @@ absl::StatusOr<std::unique_ptr<ObjectWriter>> LocalEngine::NewWriter(const PutSp
   return NewLocalWriter(core_.get(), spec);
 }
 
+absl::StatusOr<std::unique_ptr<ObjectWriter>> LocalEngine::NewReplacement(const PutSpec& spec,
+                                                                          const ObjectRow& seen) {
+  TILEKV_RETURN_IF_ERROR(CheckPutSpec(spec, max_object_bytes()));
+  return NewLocalReplacement(core_.get(), spec, seen);
+}
+
 absl::StatusOr<std::vector<LinkResult>> LocalEngine::Link(Domain domain,
                                                           std::span<const ObjectRef> refs,
                                                           Revision touched_rev) {

@@ -9,8 +9,10 @@
 //    header, fdatasync, directory sync. Then, under the id's stripe, the row in a synced batch.
 //    Until the row nothing refers to the file, so every earlier failure leaves garbage at most.
 // 2. A delete removes the row in a synced batch, then the file. Readers hold the file open.
-// 3. A failed sync is final: reads go on, every write gets STORE_FAILED, Link answers absent.
-// 4. A copy that fails a check is marked in its row before anything else happens.
+// 3. A replacement (another encoding) is a put into a new file whose row takes the place of the
+//    old one in one synced batch; then the old file goes.
+// 4. A failed sync is final: reads go on, every write gets STORE_FAILED, Link answers absent.
+// 5. A copy that fails a check is marked in its row before anything else happens.
 #pragma once
 
 #include <memory>
@@ -37,6 +39,8 @@ class LocalEngine : public ObjectStore {
   uint64_t max_object_bytes() const override;
   const std::string& store_uuid() const override;
   absl::StatusOr<std::unique_ptr<ObjectWriter>> NewWriter(const PutSpec& spec) override;
+  absl::StatusOr<std::unique_ptr<ObjectWriter>> NewReplacement(const PutSpec& spec,
+                                                               const ObjectRow& seen) override;
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
                                                Revision touched_rev) override;
   absl::StatusOr<std::shared_ptr<ObjectReader>> Open(Domain domain, const ObjectId& id) override;

@@ -62,9 +62,11 @@ class PresentWriter : public ObjectWriter {
 
 class LocalWriter : public ObjectWriter {
  public:
-  LocalWriter(EngineCore* core, const PutSpec& spec)
+  // `seen`: the row that the new copy replaces; none for a put.
+  LocalWriter(EngineCore* core, const PutSpec& spec, std::optional<ObjectRow> seen)
       : core_(core),
         spec_(spec),
+        seen_(std::move(seen)),
         declared_length_(DeclaredLength(spec)),
         content_(spec, core->superblock().max_object_bytes, core->pool()) {}
   ~LocalWriter() override { RemoveFile(); }
@@ -86,10 +88,12 @@ class LocalWriter : public ObjectWriter {
     TILEKV_RETURN_IF_ERROR(status_);
     status_ = Ended();
     TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, content_.Finish());
-    // Somebody may have stored it meanwhile: that spares the syncs.
-    TILEKV_ASSIGN_OR_RETURN(bool present,
-                            core_->RaiseTrusted(spec_.domain, ref.id, spec_.touched_rev));
-    if (present) return PutOutcome{.ref = ref, .stored = false};
+    if (!seen_.has_value()) {
+      // Somebody may have stored it meanwhile: that spares the syncs.
+      TILEKV_ASSIGN_OR_RETURN(bool present,
+                              core_->RaiseTrusted(spec_.domain, ref.id, spec_.touched_rev));
+      if (present) return PutOutcome{.ref = ref, .stored = false};
+    }
     ObjectRow row{.ref = ref,
                   .encoding = spec_.encoding,
                   .stored_length = content_.stored_length(),
@@ -101,12 +105,14 @@ class LocalWriter : public ObjectWriter {
       TILEKV_RETURN_IF_ERROR(FinishFile(ref));
       row.file_number = *number_;
     }
-    absl::StatusOr<EngineCore::Commit> commit = core_->CommitRow(spec_.domain, row, small);
+    absl::StatusOr<EngineCore::Commit> commit =
+        seen_.has_value() ? core_->ReplaceCopy(spec_.domain, *seen_, row, small)
+                          : core_->CommitRow(spec_.domain, row, small);
     // After an error the row may be in RocksDB's log all the same, and then names the file: it
     // stays. Without a row it is garbage for RemoveUnnamed.
     if (!commit.ok() || commit->used) number_.reset();
     TILEKV_RETURN_IF_ERROR(commit.status());
-    return PutOutcome{.ref = ref, .stored = !commit->was_good};
+    return PutOutcome{.ref = ref, .stored = seen_.has_value() ? commit->used : !commit->was_good};
   }
 
  private:
@@ -184,6 +190,7 @@ class LocalWriter : public ObjectWriter {
 
   EngineCore* const core_;
   const PutSpec spec_;
+  const std::optional<ObjectRow> seen_;
   const std::optional<uint64_t> declared_length_;
   IncomingContent content_;
   absl::Status status_;  // of the put so far: after an error nothing more is taken
@@ -219,7 +226,16 @@ absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalWriter(EngineCore* core,
   TILEKV_RETURN_IF_ERROR(core->health().CheckWritable());
   TILEKV_ASSIGN_OR_RETURN(bool present, IsPresent(core, spec));
   if (present) return std::make_unique<PresentWriter>(core, spec);
-  auto writer = std::make_unique<LocalWriter>(core, spec);
+  auto writer = std::make_unique<LocalWriter>(core, spec, std::nullopt);
+  TILEKV_RETURN_IF_ERROR(writer->ClaimSpace());
+  return writer;
+}
+
+absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalReplacement(EngineCore* core,
+                                                                  const PutSpec& spec,
+                                                                  const ObjectRow& seen) {
+  TILEKV_RETURN_IF_ERROR(core->health().CheckWritable());
+  auto writer = std::make_unique<LocalWriter>(core, spec, seen);
   TILEKV_RETURN_IF_ERROR(writer->ClaimSpace());
   return writer;
 }

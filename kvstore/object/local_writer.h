@@ -12,5 +12,9 @@ namespace tilekv {
 
 // `spec` has passed CheckPutSpec. The core outlives the writer.
 absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalWriter(EngineCore* core, const PutSpec& spec);
+// See ObjectStore::NewReplacement.
+absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalReplacement(EngineCore* core,
+                                                                  const PutSpec& spec,
+                                                                  const ObjectRow& seen);
 
 }  // namespace tilekv

@@ -42,8 +42,11 @@ class MemoryObjectStore::Reader : public ObjectReader {
 
 class MemoryWriter : public ObjectWriter {
  public:
-  MemoryWriter(MemoryObjectStore* store, const PutSpec& spec)
-      : store_(store), spec_(spec), content_(spec, store->max_object_bytes_, store->pool_) {}
+  MemoryWriter(MemoryObjectStore* store, const PutSpec& spec, std::optional<ObjectRow> seen)
+      : store_(store),
+        spec_(spec),
+        seen_(std::move(seen)),
+        content_(spec, store->max_object_bytes_, store->pool_) {}
 
   absl::Status Append(Bytes stored, std::span<const uint32_t> table) override {
     TILEKV_RETURN_IF_ERROR(status_);
@@ -58,12 +61,13 @@ class MemoryWriter : public ObjectWriter {
     TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, content_.Finish());
     copy_.leaves = content_.leaves();
     copy_.block_table = content_.block_table();
-    return store_->Add(spec_, ref, std::move(copy_));
+    return store_->Add(spec_, seen_, ref, std::move(copy_));
   }
 
  private:
   MemoryObjectStore* const store_;
   const PutSpec spec_;
+  const std::optional<ObjectRow> seen_;
   IncomingContent content_;
   absl::Status status_;  // of the put so far: after an error nothing more is taken
   MemoryObjectStore::Copy copy_;
@@ -82,12 +86,27 @@ MemoryObjectStore::Entry* MemoryObjectStore::Find(Domain domain, const ObjectId&
 
 absl::StatusOr<std::unique_ptr<ObjectWriter>> MemoryObjectStore::NewWriter(const PutSpec& spec) {
   TILEKV_RETURN_IF_ERROR(CheckPutSpec(spec, max_object_bytes_));
-  return std::make_unique<MemoryWriter>(this, spec);
+  return std::make_unique<MemoryWriter>(this, spec, std::nullopt);
 }
 
-absl::StatusOr<PutOutcome> MemoryObjectStore::Add(const PutSpec& spec, const ObjectRef& ref,
-                                                  Copy copy) {
+absl::StatusOr<std::unique_ptr<ObjectWriter>> MemoryObjectStore::NewReplacement(
+    const PutSpec& spec, const ObjectRow& seen) {
+  TILEKV_RETURN_IF_ERROR(CheckPutSpec(spec, max_object_bytes_));
+  return std::make_unique<MemoryWriter>(this, spec, seen);
+}
+
+absl::StatusOr<PutOutcome> MemoryObjectStore::Add(const PutSpec& spec,
+                                                  const std::optional<ObjectRow>& seen,
+                                                  const ObjectRef& ref, Copy copy) {
   MutexLock lock(mutex_);
+  if (seen.has_value()) {
+    Entry* there = Find(spec.domain, ref.id);
+    if (there == nullptr || there->row.state != RowState::kGood ||
+        there->row.encoding != seen->encoding ||
+        there->row.verified_at_micros != seen->verified_at_micros) {
+      return PutOutcome{.ref = ref, .stored = false};
+    }
+  }
   Entry& entry = entries_[{spec.domain, ref.id}];
   bool was_good = entry.copy != nullptr && entry.row.state == RowState::kGood;
   Revision touched = std::max(entry.row.touched_rev, spec.touched_rev);
@@ -99,7 +118,7 @@ absl::StatusOr<PutOutcome> MemoryObjectStore::Add(const PutSpec& spec, const Obj
                         .touched_rev = touched,
                         .verified_at_micros = clock_->WallMicros()};
   entry.copy = std::make_shared<const Copy>(std::move(copy));
-  return PutOutcome{.ref = ref, .stored = !was_good};
+  return PutOutcome{.ref = ref, .stored = seen.has_value() || !was_good};
 }
 
 absl::StatusOr<std::vector<LinkResult>> MemoryObjectStore::Link(Domain domain,

@@ -24,6 +24,8 @@ class MemoryObjectStore : public ObjectStore {
   uint64_t max_object_bytes() const override { return max_object_bytes_; }
   const std::string& store_uuid() const override { return store_uuid_; }
   absl::StatusOr<std::unique_ptr<ObjectWriter>> NewWriter(const PutSpec& spec) override;
+  absl::StatusOr<std::unique_ptr<ObjectWriter>> NewReplacement(const PutSpec& spec,
+                                                               const ObjectRow& seen) override;
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
                                                Revision touched_rev) override;
   absl::StatusOr<std::shared_ptr<ObjectReader>> Open(Domain domain, const ObjectId& id) override;
@@ -54,7 +56,9 @@ class MemoryObjectStore : public ObjectStore {
   };
   using Key = std::pair<Domain, ObjectId>;
 
-  absl::StatusOr<PutOutcome> Add(const PutSpec& spec, const ObjectRef& ref, Copy copy);
+  // `seen` as in NewReplacement, none for a put.
+  absl::StatusOr<PutOutcome> Add(const PutSpec& spec, const std::optional<ObjectRow>& seen,
+                                 const ObjectRef& ref, Copy copy);
   // Null when absent.
   Entry* Find(Domain domain, const ObjectId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -108,6 +108,12 @@ class ObjectStore {
   // reserved; STORE_FULL below the reserve (puts in flight counted); STORE_FAILED after a failed
   // sync.
   virtual absl::StatusOr<std::unique_ptr<ObjectWriter>> NewWriter(const PutSpec& spec) = 0;
+  // The same of an object that is here, to store it in another encoding: `seen` is the row of the
+  // copy that was read, `spec.expected` its object. Finish puts the new copy in the place of that
+  // one, which goes; it changes nothing, and says stored = false, where another copy stands there by
+  // then, or none, or one that is not good.
+  virtual absl::StatusOr<std::unique_ptr<ObjectWriter>> NewReplacement(const PutSpec& spec,
+                                                                       const ObjectRow& seen) = 0;
   // Raises touched_rev of those present, all in one synced batch. Results in the order of `refs`.
   virtual absl::StatusOr<std::vector<LinkResult>> Link(Domain domain,
                                                        std::span<const ObjectRef> refs,

@@ -106,6 +106,10 @@ absl::StatusOr<StoreUsage> ReadOnlyEngine::Usage() {
 absl::StatusOr<std::unique_ptr<ObjectWriter>> ReadOnlyEngine::NewWriter(const PutSpec&) {
   return ReadOnly();
 }
+absl::StatusOr<std::unique_ptr<ObjectWriter>> ReadOnlyEngine::NewReplacement(const PutSpec&,
+                                                                             const ObjectRow&) {
+  return ReadOnly();
+}
 absl::StatusOr<std::vector<LinkResult>> ReadOnlyEngine::Link(Domain, std::span<const ObjectRef>,
                                                              Revision) {
   return ReadOnly();
