@@ -136,13 +136,27 @@ class RunningNode : public NodeProcess {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NodeProcess>> NodeProcess::Start(const NodeProcessOptions& options) {
+absl::Status CheckOptions(const NodeProcessOptions& options) {
+  if (options.max_object_bytes.has_value() &&
+      (*options.max_object_bytes < kLeastMaxObjectBytes ||
+       *options.max_object_bytes > kGreatestMaxObjectBytes)) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("--max-object-bytes is {}; it may be {} to {}",
+                                 FormatSizeShort(*options.max_object_bytes),
+                                 FormatSizeShort(kLeastMaxObjectBytes),
+                                 FormatSizeShort(kGreatestMaxObjectBytes)));
+  }
   if (options.memory_bytes < kLeastMemoryBytes) {
     return MakeError(
         Reason::kInvalidArgument,
         fmt::format("--memory is {}; a node needs {} at least", FormatSize(options.memory_bytes),
                     FormatSizeShort(kLeastMemoryBytes)));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<NodeProcess>> NodeProcess::Start(const NodeProcessOptions& options) {
+  TILEKV_RETURN_IF_ERROR(CheckOptions(options));
   auto node = std::make_unique<RunningNode>(options);
   TILEKV_RETURN_IF_ERROR(node->Start());
   return node;

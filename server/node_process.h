@@ -24,6 +24,9 @@ struct NodeProcessOptions {
   int64_t collect_every_ms = kCollectEvery_s * 1'000;
 };
 
+// INVALID_ARGUMENT where no node can work so, whatever is on its disk.
+absl::Status CheckOptions(const NodeProcessOptions& options);
+
 class NodeProcess {
  public:
   // Opens the store, creating it where the directory is missing or empty, and serves. Addresses are

@@ -207,13 +207,28 @@ TEST_F(ServerProcess, MistakesAreNamedAndHaveTheirExitCodes) {
   EXPECT_EQ(Stop(SIGTERM), 0);
   std::vector<std::string> flags = AnyPorts(data());
   flags.insert(flags.end(), {"--max-object-bytes", "2MiB"});
-  EXPECT_EQ(Run(flags), 4);
+  EXPECT_EQ(Run(flags), 2);
   EXPECT_THAT(ReadFile(log()), HasSubstr("STORE_MISMATCH"));
   EXPECT_EQ(Run({"--data-dir", other, "--memory", "1MiB"}), 2);
   EXPECT_EQ(Run({"--data-dir", other, "--listen", "nowhere"}), 2);
   EXPECT_EQ(Run({}), 2);
   Start();  // without the flag it keeps the limit that it has
   EXPECT_EQ(*Open()->MaxObjectBytes(), kMiB);
+}
+
+TEST_F(ServerProcess, TakesItsSettingsFromAFileAndShowsThem) {
+  std::string config = directory_ / "node.toml";
+  std::ofstream(config) << "data-dir = \"" << data().string()
+                        << "\"\nlisten = 127.0.0.1:0\nhttp = 127.0.0.1:0\n";
+  EXPECT_EQ(Run({"--config", config, "--check-config"}), 0) << ReadFile(log());
+  EXPECT_EQ(Run({"--config", config, "--print-config"}), 0);
+  EXPECT_THAT(ReadFile(log()), HasSubstr("# " + config + ", line 1\n"));
+  EXPECT_EQ(Run({"--config", config, "--check-config", "--memory", "1MiB"}), 2);
+  EXPECT_FALSE(std::filesystem::exists(data())) << "checking made a store";
+  pid_ = Spawn({"--config", config});
+  EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(data() / "ADDRESS"); }))
+      << ReadFile(log());
+  EXPECT_EQ(Stop(SIGTERM), 0);
 }
 
 }  // namespace

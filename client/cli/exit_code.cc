@@ -1,46 +1,36 @@
 #include "client/cli/exit_code.h"
 
-#include "kvstore/base/status.h"
+#include <array>
+
+#include "kvstore/base/reasons.h"
 
 namespace tilekv {
+namespace {
+
+constexpr std::array kCodes = {
+    ExitCodeInfo{kExitDone, "done"},
+    ExitCodeInfo{kExitDiffers, "models differ, or damage was found"},
+    ExitCodeInfo{kExitUsage, "usage: the command, or a file given to it, cannot be right"},
+    ExitCodeInfo{kExitNotFound, "not found"},
+    ExitCodeInfo{kExitConditionUnmet,
+                 "condition unmet: another version or tag is there, a version is tagged"},
+    ExitCodeInfo{kExitUnavailable, "unavailable: right, but not now or not for this user"},
+    ExitCodeInfo{kExitDataLoss, "data loss"},
+    ExitCodeInfo{kExitTooLarge, "too large, full or over quota"},
+    ExitCodeInfo{kExitInterrupted, "Ctrl-C, or the answer to a question was no"},
+    ExitCodeInfo{kExitBrokenPipe, "the reader of standard output went away"},
+};
+
+}  // namespace
+
+std::span<const ExitCodeInfo> ExitCodes() { return kCodes; }
 
 ExitCode ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitDone;
-  switch (GetReason(status)) {
-    case Reason::kInvalidArgument:
-    case Reason::kInvalidFile:
-    case Reason::kStoreMismatch:
-      return kExitUsage;
-    case Reason::kNotFound:
-      return kExitNotFound;
-    case Reason::kVersionConflict:
-      return kExitConditionUnmet;
-    case Reason::kDataLoss:
-      return kExitDataLoss;
-    case Reason::kObjectTooLarge:
-    case Reason::kStoreFull:
-    case Reason::kQuotaExceeded:
-      return kExitTooLarge;
-    case Reason::kCancelled:
-      return kExitInterrupted;
-    case Reason::kNone:
-      // Of another library, or of the file system: an existing file where none may be.
-      return absl::IsAlreadyExists(status) ? kExitConditionUnmet : kExitUnavailable;
-    case Reason::kOverloaded:
-    case Reason::kNodeUnavailable:
-    case Reason::kTooFewCopies:
-    case Reason::kOutcomeUnknown:
-    case Reason::kSessionLost:
-    case Reason::kCatalogRewound:
-    case Reason::kStoreLocked:
-    case Reason::kStoreFailed:
-    case Reason::kDeadlineExceeded:
-    case Reason::kUnauthenticated:
-    case Reason::kPermissionDenied:
-    case Reason::kInternal:
-      return kExitUnavailable;
-  }
-  return kExitUnavailable;
+  Reason reason = GetReason(status);
+  // Of the file system: an existing file where none may be.
+  if (reason == Reason::kNone && absl::IsAlreadyExists(status)) return kExitConditionUnmet;
+  return static_cast<ExitCode>(ReasonExitCode(reason));
 }
 
 }  // namespace tilekv

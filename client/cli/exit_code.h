@@ -1,5 +1,9 @@
-// What the program tells its caller when it ends. Stable; documented in docs/cli.md.
+// What the program tells its caller when it ends. Stable; documented in docs/cli.md and, error by
+// error, in docs/errors.md.
 #pragma once
+
+#include <span>
+#include <string_view>
 
 #include "absl/status/status.h"
 
@@ -17,6 +21,13 @@ enum ExitCode : int {
   kExitInterrupted = 130,      // Ctrl-C
   kExitBrokenPipe = 128 + 13,  // the reader of standard output went away
 };
+
+struct ExitCodeInfo {
+  ExitCode code;
+  std::string_view meaning;
+};
+// All of them, ascending.
+std::span<const ExitCodeInfo> ExitCodes();
 
 // The code for an error; kExitDone for OK.
 ExitCode ExitCodeOf(const absl::Status& status);

@@ -1,12 +1,12 @@
 #include "kvstore/base/status.h"
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/reasons.h"
 #include "kvstore/base/utf8.h"
 
 namespace tilekv {
@@ -14,63 +14,25 @@ namespace {
 
 constexpr char kReasonUrl[] = "tilekv.v1/reason";
 
-struct ReasonRow {
-  Reason reason;
-  const char* name;
-  absl::StatusCode code;
-};
-
-constexpr std::array kReasons = {
-    ReasonRow{Reason::kInvalidArgument, "INVALID_ARGUMENT", absl::StatusCode::kInvalidArgument},
-    ReasonRow{Reason::kInvalidFile, "INVALID_FILE", absl::StatusCode::kInvalidArgument},
-    ReasonRow{Reason::kObjectTooLarge, "OBJECT_TOO_LARGE", absl::StatusCode::kOutOfRange},
-    ReasonRow{Reason::kStoreFull, "STORE_FULL", absl::StatusCode::kResourceExhausted},
-    ReasonRow{Reason::kQuotaExceeded, "QUOTA_EXCEEDED", absl::StatusCode::kResourceExhausted},
-    ReasonRow{Reason::kOverloaded, "OVERLOADED", absl::StatusCode::kUnavailable},
-    ReasonRow{Reason::kNodeUnavailable, "NODE_UNAVAILABLE", absl::StatusCode::kUnavailable},
-    ReasonRow{Reason::kTooFewCopies, "TOO_FEW_COPIES", absl::StatusCode::kUnavailable},
-    ReasonRow{Reason::kVersionConflict, "VERSION_CONFLICT", absl::StatusCode::kAborted},
-    ReasonRow{Reason::kOutcomeUnknown, "OUTCOME_UNKNOWN", absl::StatusCode::kUnknown},
-    ReasonRow{Reason::kSessionLost, "SESSION_LOST", absl::StatusCode::kFailedPrecondition},
-    ReasonRow{Reason::kCatalogRewound, "CATALOG_REWOUND", absl::StatusCode::kFailedPrecondition},
-    ReasonRow{Reason::kNotFound, "NOT_FOUND", absl::StatusCode::kNotFound},
-    ReasonRow{Reason::kDataLoss, "DATA_LOSS", absl::StatusCode::kDataLoss},
-    ReasonRow{Reason::kStoreMismatch, "STORE_MISMATCH", absl::StatusCode::kFailedPrecondition},
-    ReasonRow{Reason::kStoreLocked, "STORE_LOCKED", absl::StatusCode::kFailedPrecondition},
-    ReasonRow{Reason::kStoreFailed, "STORE_FAILED", absl::StatusCode::kInternal},
-    ReasonRow{Reason::kCancelled, "CANCELLED", absl::StatusCode::kCancelled},
-    ReasonRow{Reason::kDeadlineExceeded, "DEADLINE_EXCEEDED", absl::StatusCode::kDeadlineExceeded},
-    ReasonRow{Reason::kUnauthenticated, "UNAUTHENTICATED", absl::StatusCode::kUnauthenticated},
-    ReasonRow{Reason::kPermissionDenied, "PERMISSION_DENIED", absl::StatusCode::kPermissionDenied},
-    ReasonRow{Reason::kInternal, "INTERNAL", absl::StatusCode::kInternal},
-};
-
-const ReasonRow* FindRow(Reason reason) {
-  for (const ReasonRow& row : kReasons) {
-    if (row.reason == reason) return &row;
-  }
-  return nullptr;
-}
-
 std::string StdString(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 }  // namespace
 
 std::string_view ReasonName(Reason reason) {
-  const ReasonRow* row = FindRow(reason);
-  return row == nullptr ? "UNKNOWN" : row->name;
+  const ReasonInfo* info = FindReason(reason);
+  return info == nullptr ? "UNKNOWN" : info->name;
 }
 
 Reason ReasonFromName(std::string_view name) {
-  for (const ReasonRow& row : kReasons) {
-    if (name == row.name) return row.reason;
+  for (const ReasonInfo& info : AllReasons()) {
+    if (name == info.name) return info.reason;
   }
   return Reason::kNone;
 }
 
 absl::StatusCode ReasonCode(Reason reason) {
-  const ReasonRow* row = FindRow(reason);
-  return row == nullptr ? absl::StatusCode::kUnknown : row->code;
+  const ReasonInfo* info = FindReason(reason);
+  return info == nullptr ? absl::StatusCode::kUnknown : info->code;
 }
 
 absl::Status MakeError(Reason reason, std::string text) {

@@ -3,7 +3,7 @@
 // Expected outcomes (a missing key, an unmet condition) are results of their calls; what comes as a
 // status is an error. The reason decides the gRPC code, the CLI's exit code and what a caller may
 // do; the text says what, which, how much and what to do. Reasons are stable and documented in
-// docs/cli.md.
+// docs/errors.md, which comes from kvstore/base/reasons.h.
 #pragma once
 
 #include <string>
