@@ -70,6 +70,13 @@ uint32_t DTypeBits(DType dtype) { return RowOf(dtype).bits; }
 int DTypeWriterOrder(DType dtype) { return static_cast<int>(&RowOf(dtype) - kRows.data()); }
 std::string_view DTypeNumpy(DType dtype) { return RowOf(dtype).numpy; }
 
+uint8_t DTypeFloatBytes(DType dtype) {
+  std::string_view name = DTypeName(dtype);
+  if (dtype == DType::kC64) return 4;
+  bool is_float = name.starts_with('F') || dtype == DType::kBF16;
+  return is_float ? static_cast<uint8_t>(DTypeBytes(dtype)) : uint8_t{0};
+}
+
 absl::StatusOr<DType> ParseDType(std::string_view name) {
   std::string known;
   for (const Row& row : kRows) {

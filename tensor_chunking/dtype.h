@@ -45,6 +45,9 @@ std::string_view DTypeName(DType dtype);
 uint32_t DTypeBits(DType dtype);
 // Of one element; 0 for dtypes below a byte.
 inline uint32_t DTypeBytes(DType dtype) { return DTypeBits(dtype) / 8; }
+// Bytes of its floating-point numbers, of which a complex one has two; 0 where it has none of whole
+// bytes.
+uint8_t DTypeFloatBytes(DType dtype);
 inline bool IsSubByte(DType dtype) { return DTypeBits(dtype) < 8; }
 // The reference writer puts tensors of a higher order first.
 int DTypeWriterOrder(DType dtype);

@@ -71,7 +71,9 @@ class SliceUpdate {
         copy.Reversed().Run(content_.data(), tile + read.offset_bytes);
       }
     }
-    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, session.PutBlob(object.span()));
+    std::optional<uint8_t> float_bytes;  // a pack has tensors of any dtype
+    if (!packed) float_bytes = DTypeFloatBytes(entry_->dtype);
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, session.PutBlob({object.span(), float_bytes}));
     return packed ? TileWithin(ref, object.span(), old.offset_bytes, old.length_bytes)
                   : WholeTile(ref);
   }

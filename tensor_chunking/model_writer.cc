@@ -132,7 +132,9 @@ class WritePass {
   }
 
   absl::Status PutTile(const WriteUnit& unit, uint64_t tile, Bytes content) {
-    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, session_.PutBlob(content));
+    const TensorSource& source = *plan_.tensors[unit.tensor].source;
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref,
+                            session_.PutBlob({content, DTypeFloatBytes(source.dtype)}));
     manifest_.tensors[unit.tensor].tiles[tile] = WholeTile(ref);
     return absl::OkStatus();
   }
@@ -164,7 +166,7 @@ class WritePass {
 
   absl::Status RunPacks(const WriteUnit& unit) {
     std::vector<Buffer> buffers;
-    std::vector<Bytes> contents;
+    std::vector<WriteSession::Blob> blobs;
     for (uint64_t p = unit.index; p < unit.index + unit.count; ++p) {
       const Pack& pack = plan_.packs[p];
       Buffer& buffer = buffers.emplace_back(pool_.Get(pack.length_bytes));
@@ -176,16 +178,27 @@ class WritePass {
         TILEKV_RETURN_IF_ERROR(
             WithContext(read, fmt::format("tensor '{}'", Printable(tensor.source->name))));
       }
-      contents.push_back(buffer.span());
+      blobs.push_back({buffer.span(), FloatBytesOf(pack)});
     }
-    TILEKV_ASSIGN_OR_RETURN(std::vector<ObjectRef> refs, session_.PutBlobs(contents));
+    TILEKV_ASSIGN_OR_RETURN(std::vector<ObjectRef> refs, session_.PutBlobs(blobs));
     for (uint64_t p = 0; p < unit.count; ++p) {
       for (const PackEntry& entry : plan_.packs[unit.index + p].entries) {
         manifest_.tensors[entry.candidate].tiles[0] = TileWithin(
-            refs[p], contents[p], entry.offset_bytes, plan_.tensors[entry.candidate].bytes);
+            refs[p], blobs[p].content, entry.offset_bytes, plan_.tensors[entry.candidate].bytes);
       }
     }
     return absl::OkStatus();
+  }
+
+  // Of all its tensors; 0 where they differ.
+  uint8_t FloatBytesOf(const Pack& pack) const {
+    auto width = [&](const PackEntry& entry) {
+      return DTypeFloatBytes(plan_.tensors[entry.candidate].source->dtype);
+    };
+    uint8_t first = pack.entries.empty() ? uint8_t{0} : width(pack.entries.front());
+    bool same = std::all_of(pack.entries.begin(), pack.entries.end(),
+                            [&](const PackEntry& entry) { return width(entry) == first; });
+    return same ? first : uint8_t{0};
   }
 
   absl::Status RunSideFile(uint64_t index) {
@@ -197,7 +210,7 @@ class WritePass {
     if (file.length <= chunk) {
       Buffer content = pool_.Get(file.length);
       TILEKV_RETURN_IF_ERROR(file.read(0, content.span()));
-      TILEKV_ASSIGN_OR_RETURN(entry.content.ref, session_.PutBlob(content.span()));
+      TILEKV_ASSIGN_OR_RETURN(entry.content.ref, session_.PutBlob({content.span()}));
       return absl::OkStatus();
     }
     ChunkedBlobBuilder builder(max_object_bytes_, [&](const ObjectRef& ref, std::string content) {
@@ -207,7 +220,7 @@ class WritePass {
     for (uint64_t at = 0; at < file.length; at += chunk) {
       Buffer content = pool_.Get(std::min(chunk, file.length - at));
       TILEKV_RETURN_IF_ERROR(file.read(at, content.span()));
-      TILEKV_ASSIGN_OR_RETURN(ObjectRef piece, session_.PutBlob(content.span()));
+      TILEKV_ASSIGN_OR_RETURN(ObjectRef piece, session_.PutBlob({content.span()}));
       TILEKV_RETURN_IF_ERROR(builder.Add(piece));
     }
     TILEKV_ASSIGN_OR_RETURN(BlobChunk whole, builder.Finish());

@@ -16,6 +16,7 @@
 
 #include "kvstore/kv_store.h"
 #include "kvstore/model_name.h"
+#include "kvstore/object/codec_choice.h"
 #include "tensor_chunking/layout.h"
 #include "tensor_chunking/manifest.h"
 #include "tensor_chunking/source_files.h"
@@ -55,7 +56,7 @@ struct WriteProgress {
 struct WriteOptions {
   LayoutRequest layout;
   uint64_t tile_bytes = kDefaultTileBytes;
-  Encoding encoding;
+  Codec codec = Codec::kNone;  // how new tiles and files are stored
   WriteCondition if_latest;  // on the latest live number
   std::vector<std::string> tags;
   std::string message;

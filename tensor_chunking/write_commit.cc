@@ -47,7 +47,7 @@ absl::StatusOr<WriteReport> OnePass(
     KvStore& store, const ModelName& target, const WriteOptions& options, const CommitFacts& facts,
     const std::function<absl::StatusOr<CommitTrees>(WriteSession&)>& put_all, WriteCounts& counts) {
   TILEKV_ASSIGN_OR_RETURN(auto upload, store.BeginSession(Holder()));
-  WriteSession session(*upload, options.encoding, options.context);
+  WriteSession session(*upload, options.codec, options.context);
   absl::StatusOr<CommitTrees> trees = put_all(session);
   // What an earlier pass has sent is new all the same, though this one finds it there.
   WriteCounts sent = session.counts();

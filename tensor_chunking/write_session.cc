@@ -4,17 +4,17 @@
 
 namespace tilekv {
 
-absl::StatusOr<ObjectRef> WriteSession::PutBlob(Bytes content) {
-  Piece piece{RefOf(0, content), content, encoding_};
+absl::StatusOr<ObjectRef> WriteSession::PutBlob(const Blob& blob) {
+  Piece piece{RefOf(0, blob.content), blob, codec_};
   TILEKV_RETURN_IF_ERROR(PutMissing({&piece, 1}));
   return piece.ref;
 }
 
-absl::StatusOr<std::vector<ObjectRef>> WriteSession::PutBlobs(std::span<const Bytes> contents) {
+absl::StatusOr<std::vector<ObjectRef>> WriteSession::PutBlobs(std::span<const Blob> blobs) {
   std::vector<Piece> pieces;
   std::vector<ObjectRef> refs;
-  for (Bytes content : contents) {
-    pieces.push_back({RefOf(0, content), content, encoding_});
+  for (const Blob& blob : blobs) {
+    pieces.push_back({RefOf(0, blob.content), blob, codec_});
     refs.push_back(pieces.back().ref);
   }
   TILEKV_RETURN_IF_ERROR(PutMissing(pieces));
@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<ObjectRef>> WriteSession::PutBlobs(std::span<const By
 absl::Status WriteSession::PutEncoded(std::span<const EncodedObject> objects) {
   std::vector<Piece> pieces;
   for (const EncodedObject& object : objects) {
-    pieces.push_back({object.ref, AsBytes(object.content), Encoding{}});
+    pieces.push_back({object.ref, {AsBytes(object.content)}, Codec::kNone});
   }
   return PutMissing(pieces);
 }
@@ -39,8 +39,9 @@ absl::Status WriteSession::PutMissing(std::span<const Piece> pieces) {
     const Piece& piece = pieces[i];
     bool stored = false;
     if (!present[i]) {
-      TILEKV_ASSIGN_OR_RETURN(stored,
-                              session_.Put(piece.ref, piece.content, piece.encoding, context_));
+      const Blob& blob = piece.blob;
+      Encoding encoding = ChooseEncoding(piece.codec, blob.float_bytes, blob.content);
+      TILEKV_ASSIGN_OR_RETURN(stored, session_.Put(piece.ref, blob.content, encoding, context_));
     }
     (stored ? counts.new_objects : counts.shared_objects) += 1;
     (stored ? counts.new_bytes : counts.shared_bytes) += piece.ref.length;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kvstore/base/mutex.h"
 #include "kvstore/kv_store.h"
+#include "kvstore/object/codec_choice.h"
 #include "tensor_chunking/stored_content.h"
 
 namespace tilekv {
@@ -21,13 +23,19 @@ struct WriteCounts {
 
 class WriteSession {
  public:
-  WriteSession(UploadSession& session, const Encoding& encoding, const CallContext& context)
-      : session_(session), encoding_(encoding), context_(context) {}
+  WriteSession(UploadSession& session, Codec codec, const CallContext& context)
+      : session_(session), codec_(codec), context_(context) {}
 
+  struct Blob {
+    Bytes content;
+    // Width of the floating-point elements that all of it consists of; 0: it does not; none: its
+    // bytes will tell.
+    std::optional<uint8_t> float_bytes = 0;
+  };
   // One blob; gives what names it.
-  absl::StatusOr<ObjectRef> PutBlob(Bytes content);
+  absl::StatusOr<ObjectRef> PutBlob(const Blob& blob);
   // Several blobs with one question; refs in order.
-  absl::StatusOr<std::vector<ObjectRef>> PutBlobs(std::span<const Bytes> contents);
+  absl::StatusOr<std::vector<ObjectRef>> PutBlobs(std::span<const Blob> blobs);
   // Trees and small blobs that have been hashed already. Children come before their parents.
   absl::Status PutEncoded(std::span<const EncodedObject> objects);
 
@@ -37,13 +45,13 @@ class WriteSession {
  private:
   struct Piece {
     ObjectRef ref;
-    Bytes content;
-    Encoding encoding;
+    Blob blob;
+    Codec codec;
   };
   absl::Status PutMissing(std::span<const Piece> pieces);
 
   UploadSession& session_;
-  const Encoding encoding_;
+  const Codec codec_;
   const CallContext context_;
   Mutex mutex_;
   WriteCounts counts_ ABSL_GUARDED_BY(mutex_);

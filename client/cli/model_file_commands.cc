@@ -13,7 +13,7 @@
 #include "kvstore/base/file_system.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
-#include "kvstore/object/encoding.h"
+#include "kvstore/object/codec_choice.h"
 #include "tensor_chunking/formats/model_source.h"
 #include "tensor_chunking/model_files.h"
 #include "tensor_chunking/model_writer.h"
@@ -70,7 +70,7 @@ absl::StatusOr<WriteOptions> ReadWriteOptions(Context& context, const Arguments&
     TILEKV_ASSIGN_OR_RETURN(options.layout, ParseLayout(*layout));
   }
   if (std::optional<std::string> codec = arguments.Value("--codec")) {
-    TILEKV_ASSIGN_OR_RETURN(options.encoding, ParseEncoding(*codec));
+    TILEKV_ASSIGN_OR_RETURN(options.codec, ParseCodec(*codec));
   }
   if (std::optional<std::string> base = arguments.Value("--base")) {
     TILEKV_ASSIGN_OR_RETURN(options.base, context.Model(*base));
@@ -377,7 +377,8 @@ CommandSpec ImportSpec() {
                 {"--base", "", "MODEL",
                  "take the tile shapes of this version, to share its tiles (default: the latest)"},
                 {"--layout", "", "L", "auto, rows, bands, or a tile shape such as 1024x512"},
-                {"--codec", "", "C", "how tiles are stored: none or zstd (default: none)"},
+                {"--codec", "", "C",
+                 "how tiles are stored: auto, none, zstd or planes (default: none)"},
                 {"--dtype", "", "[T=]D",
                  "dtype of arrays that do not name one, such as BF16; T: only of tensors like T",
                  true},
