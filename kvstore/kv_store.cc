@@ -85,6 +85,8 @@ absl::StatusOr<std::unique_ptr<KvStore>> OpenEmbeddedStore(const std::string& di
   NodeOptions node_options;
   node_options.kind = "embedded";
   node_options.pool = pool;
+  // Beside a writer nothing is written, nor need be: collecting is the writer's.
+  if (!options.read_only) node_options.scratch = {FileSystem::Posix(), directory + "/tmp"};
   TILEKV_ASSIGN_OR_RETURN(std::shared_ptr<NodeService> node,
                           MakeNode(std::move(objects), std::move(catalog), node_options));
   NodeStoreOptions store;

@@ -36,6 +36,7 @@ class RunningNode : public NodeProcess {
                             }));
     TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<PortClaim> claim, PortClaim::Take(options_.listen));
     TILEKV_RETURN_IF_ERROR(OpenStore(claim->address()));
+    metrics_.WatchCollectionHeld([this] { return node_->collection_held(); });
     metrics_.WatchUsage([this] { return engine_->Usage(); });
     NodeServerOptions server;
     server.listen = claim->address().ToString();
@@ -83,6 +84,8 @@ class RunningNode : public NodeProcess {
     NodeOptions node;
     node.kind = "node";
     node.pool = pool_;
+    node.scratch = {FileSystem::Posix(), options_.data_dir + "/tmp"};
+    node.holds_rounds = true;
     TILEKV_ASSIGN_OR_RETURN(node_, LocalNode::Create(*engine_, *catalog_, node));
     TILEKV_ASSIGN_OR_RETURN(uint64_t removed, engine_->RemoveUnnamedFiles());
     if (removed > 0) {
@@ -94,7 +97,14 @@ class RunningNode : public NodeProcess {
 
   void CollectOnce() {
     absl::StatusOr<v1::CollectResponse> round = node_->Collect({}, stopping_);
-    if (round.ok()) {
+    if (round.ok() && round->held()) {
+      LogEvent(LogLevel::kWarning, "collection_held",
+               {{"round", HexEncode(AsBytes(round->round()))},
+                {"unexplained_bytes", fmt::format("{}", round->unexplained_bytes())},
+                {"remedy",
+                 "names are gone that nobody deleted: look for them before the objects "
+                 "go too; 'tilekv store gc --confirm ROUND' deletes what is not named"}});
+    } else if (round.ok()) {
       LogEvent(LogLevel::kInfo, "collected",
                {{"purged_versions", fmt::format("{}", round->purged_versions())},
                 {"deleted_objects", fmt::format("{}", round->deleted_objects())},

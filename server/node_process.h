@@ -12,9 +12,6 @@
 
 namespace tilekv {
 
-// A node collects by itself: what was removed goes without anybody's doing.
-inline constexpr int64_t kCollectEvery_s = 3'600;
-
 struct NodeProcessOptions {
   std::string data_dir;
   ListenAddress listen{"127.0.0.1", kDefaultPort};

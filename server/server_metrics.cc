@@ -31,7 +31,10 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
         stored_bytes_(Gauges("tilekv_stored_bytes", "Objects as coded on disk").Add({})),
         quarantined_(Gauges("tilekv_quarantined_objects", "Objects that failed a check").Add({})),
         disk_total_(Gauges("tilekv_disk_total_bytes", "Size of the data disk").Add({})),
-        disk_available_(Gauges("tilekv_disk_available_bytes", "Room on the data disk").Add({})) {}
+        disk_available_(Gauges("tilekv_disk_available_bytes", "Room on the data disk").Add({})),
+        collection_held_(Gauges("tilekv_collection_held",
+                                "1 while the collector waits for a person (store gc --confirm)")
+                             .Add({})) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     MutexLock lock(mutex_);
@@ -40,6 +43,7 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
       budget_total_.Add({{"class", name}}).Set(static_cast<double>(budget->total_bytes()));
     }
     if (usage_) SetUsage(usage_());
+    if (held_) collection_held_.Set(held_() ? 1 : 0);
     return registry_->Collect();
   }
 
@@ -50,6 +54,10 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
   void Watch(std::function<absl::StatusOr<StoreUsage>()> usage) {
     MutexLock lock(mutex_);
     usage_ = std::move(usage);
+  }
+  void WatchHeld(std::function<bool()> held) {
+    MutexLock lock(mutex_);
+    held_ = std::move(held);
   }
 
  private:
@@ -75,9 +83,11 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
   prometheus::Gauge& quarantined_;
   prometheus::Gauge& disk_total_;
   prometheus::Gauge& disk_available_;
+  prometheus::Gauge& collection_held_;
   mutable Mutex mutex_;
   std::vector<std::pair<std::string, ByteBudget*>> budgets_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::StatusOr<StoreUsage>()> usage_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool()> held_ ABSL_GUARDED_BY(mutex_);
 };
 
 ServerMetrics::ServerMetrics()
@@ -143,6 +153,10 @@ void ServerMetrics::WatchBudget(std::string_view name, ByteBudget* budget) {
 
 void ServerMetrics::WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage) {
   scrape_->Watch(std::move(usage));
+}
+
+void ServerMetrics::WatchCollectionHeld(std::function<bool()> held) {
+  scrape_->WatchHeld(std::move(held));
 }
 
 std::shared_ptr<prometheus::Collectable> ServerMetrics::collectable() const { return scrape_; }

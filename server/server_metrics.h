@@ -42,6 +42,7 @@ class ServerMetrics {
   // Asked for at each scrape. Budgets and the function outlive this object.
   void WatchBudget(std::string_view name, ByteBudget* budget);
   void WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage);
+  void WatchCollectionHeld(std::function<bool()> held);
 
   // What is given to a scraper.
   std::shared_ptr<prometheus::Collectable> collectable() const;

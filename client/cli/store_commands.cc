@@ -93,12 +93,31 @@ Json CollectJson(const v1::CollectResponse& round, bool dry_run) {
   json["deleted_bytes"] = round.deleted_bytes();
   json["kept_by_sessions"] = round.kept_by_sessions();
   json["fence"] = round.fence();
+  json["held"] = round.held();
+  json["round"] = HexEncode(AsBytes(round.round()));
+  json["unexplained_bytes"] = round.unexplained_bytes();
   json["sessions"] = Json::array();
   for (const std::string& session : round.sessions()) json["sessions"].push_back(JsonText(session));
   return json;
 }
 
+// What in-use bytes have gone without anybody's doing.
+std::string LossText(const v1::CollectResponse& round) {
+  return fmt::format(
+      "what names need fell by {} more than removals and overwrites explain: names may be lost, "
+      "and "
+      "with them what they need",
+      FormatSize(round.unexplained_bytes()));
+}
+
 std::string CollectText(const v1::CollectResponse& round, bool dry_run) {
+  if (round.held() && !dry_run) {
+    return fmt::format(
+        "nothing was deleted: {}. Look at 'tilekv ls' and 'tilekv store gc --dry-run', and if it "
+        "is "
+        "right: tilekv store gc --confirm {}",
+        LossText(round), HexEncode(AsBytes(round.round())));
+  }
   std::string text =
       fmt::format("{} {} ({}); in use: {} ({})", dry_run ? "would delete" : "deleted",
                   Counted(round.deleted_objects(), "object"), FormatSize(round.deleted_bytes()),
@@ -107,6 +126,7 @@ std::string CollectText(const v1::CollectResponse& round, bool dry_run) {
     text += fmt::format("\nforgotten, as its grace is over: {}",
                         Counted(round.purged_versions(), "deleted version"));
   }
+  if (round.unexplained_bytes() > 0) text += "\nwarning: " + LossText(round);
   if (round.kept_by_sessions() > 0) {
     text += fmt::format("\nkept for uploads under way: {}",
                         Counted(round.kept_by_sessions(), "object"));
@@ -115,14 +135,41 @@ std::string CollectText(const v1::CollectResponse& round, bool dry_run) {
   return text;
 }
 
-absl::StatusOr<int> StoreCollect(Context& context, const Arguments& arguments) {
+absl::StatusOr<v1::CollectRequest> ParseCollectRequest(const Arguments& arguments) {
   v1::CollectRequest request;
   request.set_dry_run(arguments.Has("--dry-run"));
-  bool wait = arguments.Has("--wait");
-  if (wait && request.dry_run()) {
-    return MakeError(Reason::kInvalidArgument, "--dry-run and --wait exclude each other");
+  request.set_end_sessions(arguments.Has("--end-sessions"));
+  if (std::optional<std::string> round = arguments.Value("--confirm")) {
+    if (!HexDecode(*round, *request.mutable_confirm()) || request.confirm().empty()) {
+      return MakeError(Reason::kInvalidArgument,
+                       fmt::format("'{}' is not the name of a round", Printable(*round)));
+    }
   }
+  if (request.dry_run() &&
+      (arguments.Has("--wait") || request.end_sessions() || !request.confirm().empty())) {
+    return MakeError(Reason::kInvalidArgument,
+                     "--dry-run excludes --wait, --end-sessions and --confirm");
+  }
+  return request;
+}
+
+// Uploads under way are lost, so their holders are shown first.
+absl::Status AskToEndSessions(Context& context, KvStore& store) {
+  v1::CollectRequest dry;
+  dry.set_dry_run(true);
+  TILEKV_ASSIGN_OR_RETURN(v1::CollectResponse would, store.node().Collect(dry, context.call()));
+  if (would.sessions_size() == 0) return absl::OkStatus();
+  std::string plan = fmt::format("Ends {}, whose clients must begin again:",
+                                 Counted(would.sessions_size(), "upload"));
+  for (const std::string& session : would.sessions()) plan += "\n  " + Printable(session);
+  return context.Ask(plan);
+}
+
+absl::StatusOr<int> StoreCollect(Context& context, const Arguments& arguments) {
+  TILEKV_ASSIGN_OR_RETURN(v1::CollectRequest request, ParseCollectRequest(arguments));
+  bool wait = arguments.Has("--wait");
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  if (request.end_sessions()) TILEKV_RETURN_IF_ERROR(AskToEndSessions(context, *store));
   v1::CollectResponse sum;
   while (true) {
     TILEKV_ASSIGN_OR_RETURN(v1::CollectResponse round,
@@ -131,13 +178,15 @@ absl::StatusOr<int> StoreCollect(Context& context, const Arguments& arguments) {
     round.set_deleted_bytes(round.deleted_bytes() + sum.deleted_bytes());
     round.set_purged_versions(round.purged_versions() + sum.purged_versions());
     sum = round;
+    if (sum.held()) break;
+    request.clear_confirm();
     if (!wait || sum.kept_by_sessions() == 0) break;
     poll(nullptr, 0, kWaitMillis);  // a signal ends it early
     TILEKV_RETURN_IF_ERROR(context.call().Check());
   }
   TILEKV_RETURN_IF_ERROR(
       context.Done(CollectText(sum, request.dry_run()), CollectJson(sum, request.dry_run())));
-  return kExitDone;
+  return sum.held() && !request.dry_run() ? kExitConditionUnmet : kExitDone;
 }
 
 absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
@@ -210,9 +259,18 @@ std::vector<CommandSpec> StoreCommandSpecs() {
       {.noun = "store",
        .verb = "gc",
        .summary = "delete what nothing refers to",
-       .help = "What an upload under way has sent or found is kept until it ends.",
+       .help = fmt::format("What an upload under way has sent or found is kept until it ends. A "
+                           "node deletes nothing "
+                           "(exit code 4) when what names need has fallen, since the last time, by "
+                           "more than {} % and "
+                           "{} that no removal or overwriting explains: then names were lost, and "
+                           "their contents can "
+                           "still be saved.",
+                           kCollectHoldPercent, FormatSizeShort(kCollectHoldBytes)),
        .flags = {{"--dry-run", "", "", "say what would be deleted"},
-                 {"--wait", "", "", "repeat until no upload holds anything back"}},
+                 {"--wait", "", "", "repeat until no upload holds anything back"},
+                 {"--end-sessions", "", "", "end uploads under way first; asks unless -y"},
+                 {"--confirm", "", "ROUND", "delete although that round was held"}},
        .access = Access::kChange,
        .handler = StoreCollect},
       {.noun = "store",
@@ -222,6 +280,7 @@ std::vector<CommandSpec> StoreCommandSpecs() {
        .flags = {{"--content", "", "", "read and hash every object too"}},
        .access = Access::kRead,
        .handler = StoreFsck},
+      StoreRecodeSpec(),
   };
 }
 

@@ -90,6 +90,14 @@ inline constexpr uint32_t kLockStripes = 1'024;
 // --- time
 // ----------------------------------------------------------------------------------------------------------
 inline constexpr int64_t kSessionLease_s = 600;
+// --- collection
+// ----------------------------------------------------------------------------------------------------
+inline constexpr int64_t kCollectEvery_s = 3'600;           // a node collects by itself
+inline constexpr uint64_t kCollectMemoryBytes = 32 * kMiB;  // of the list of what is in use
+// A round of a node is held when what is in use fell by more than both, without an explanation.
+inline constexpr uint64_t kCollectHoldPercent = 20;
+inline constexpr uint64_t kCollectHoldBytes = 10 * kGiB;
+
 inline constexpr int64_t kSessionDetachedLease_s = 30;  // a session whose keep-alive call broke
 inline constexpr int64_t kSessionMax_s = 24 * 3600;
 inline constexpr int64_t kRollingSession_s = 60;

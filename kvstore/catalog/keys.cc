@@ -14,6 +14,7 @@ constexpr char kVersions[] = "v/";
 constexpr char kTags[] = "t/";
 constexpr char kSessions[] = "s/";
 constexpr char kCommits[] = "commits/";
+constexpr char kFreed[] = "freed/";
 
 KeyRange PrefixRange(std::string prefix) {
   std::string end = PrefixEnd(prefix);
@@ -81,6 +82,10 @@ KeyRange SessionRange() { return PrefixRange(kSessions); }
 std::string CommitKey(std::string_view commit_id) {
   return kCommits + HexEncode(AsBytes(commit_id));
 }
+std::string FreedKey(std::string_view store_uuid) {
+  return fmt::format("{}{}", kFreed, store_uuid);
+}
+KeyRange FreedRange() { return PrefixRange(kFreed); }
 KeyRange CommitRange() { return PrefixRange(kCommits); }
 
 std::optional<ModelKeyParts> ParseModelKey(std::string_view key) {

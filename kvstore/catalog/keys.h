@@ -18,6 +18,9 @@ struct KeyRange {
 
 inline constexpr char kLineKey[] = "line";
 inline constexpr char kRoundKey[] = "round";
+// Of a store's node: what it has taken out of use.
+std::string FreedKey(std::string_view store_uuid);
+KeyRange FreedRange();
 
 std::string ValueKey(std::string_view key);
 // Keys that begin with `prefix` and are above `after`; empty: all.

@@ -19,12 +19,6 @@ constexpr int64_t kMicrosPerSecond = 1'000'000;
 constexpr int kMaxRestarts = 3;
 constexpr size_t kSweepBatch = 1'024;
 
-struct LivePrefix {
-  uint64_t prefix = 0;
-  uint64_t length = 0;
-  friend auto operator<=>(const LivePrefix&, const LivePrefix&) = default;
-};
-
 // Versions deleted up to then are purged.
 int64_t GraceOverMicros(NodeContext& node) {
   return node.clock.WallMicros() - kDeleteGrace_s * kMicrosPerSecond;
@@ -36,7 +30,8 @@ struct Collector::Round {
   std::string value;  // random: tells this round from every other
   Revision record_mod;
   Revision fence;
-  std::vector<LivePrefix> live;  // sorted when found
+  uint64_t freed_bytes = 0;  // at its snapshot, by all stores
+  std::optional<LiveList> live;
   // Of a dry run: versions deleted up to then would have been purged; 0: none.
   int64_t would_purge_micros = 0;
   std::optional<TreeWalk> walk;  // over all records: a shared tree is read once
@@ -45,7 +40,10 @@ struct Collector::Round {
 absl::Status Collector::Start() {
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(kRoundKey));
   v1::RoundRecord record;
-  if (entry && record.ParseFromString(entry->value)) sessions_.RaiseFence({record.fence()});
+  if (entry && record.ParseFromString(entry->value)) {
+    sessions_.RaiseFence({record.fence()});
+    held_ = !record.held().empty();
+  }
   return absl::OkStatus();
 }
 
@@ -57,6 +55,7 @@ absl::Status Collector::Purge(v1::CollectResponse& response, bool dry_run) {
     if (deleted == 0 || deleted > over) return absl::OkStatus();
     bool purged = dry_run;
     if (!dry_run) {
+      TILEKV_CRASH_POINT("collector.before_purge");
       TILEKV_ASSIGN_OR_RETURN(
           purged, models_.Purge(version.ns, version.name, version.record.number(), version.mod));
     }
@@ -122,9 +121,10 @@ absl::StatusOr<bool> Collector::AddReachable(Round& round, const v1::ObjectRef& 
                                              const std::string& whose, const CallContext& context) {
   TILEKV_ASSIGN_OR_RETURN(ObjectRef root, ObjectRefFromWire(ref));
   TreeVisitor visitor;
-  visitor.visit = [&round](const ObjectRef& met) {
-    round.live.push_back({met.id.Prefix64(), met.length});
-    return true;
+  absl::Status kept;
+  visitor.visit = [&](const ObjectRef& met) {
+    if (kept.ok()) kept = round.live->Add(met);
+    return kept.ok();
   };
   std::string unreadable;
   visitor.unreadable = [&](const ObjectRef& met, const absl::Status& status) {
@@ -132,6 +132,7 @@ absl::StatusOr<bool> Collector::AddReachable(Round& round, const v1::ObjectRef& 
     return status;
   };
   absl::Status walked = round.walk->Walk(root, visitor, context);
+  TILEKV_RETURN_IF_ERROR(kept);
   if (walked.ok()) return true;
   if (unreadable.empty()) return walked;
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> now, node_.catalog.Get(catalog_key));
@@ -145,7 +146,7 @@ absl::StatusOr<bool> Collector::AddReachable(Round& round, const v1::ObjectRef& 
 
 absl::StatusOr<bool> Collector::FindLive(Round& round, CatalogSnapshot& snapshot,
                                          const CallContext& context) {
-  round.live.clear();
+  round.live.emplace(node_.scratch, kCollectMemoryBytes);
   round.walk.emplace(node_);
   bool whole = true;
   auto add = [&](const v1::ObjectRef& ref, const std::string& key, Revision mod,
@@ -165,17 +166,28 @@ absl::StatusOr<bool> Collector::FindLive(Round& round, CatalogSnapshot& snapshot
     return add(value.record.object(), ValueKey(value.key), value.mod, WhoseText(value));
   }));
   if (!whole) return false;
-  std::sort(round.live.begin(), round.live.end());
-  round.live.erase(std::unique(round.live.begin(), round.live.end()), round.live.end());
-  round.live.shrink_to_fit();
+  round.walk.reset();
+  TILEKV_RETURN_IF_ERROR(round.live->Finish());
   return true;
 }
 
-absl::Status Collector::StoreFence(Round& round) {
+absl::Status Collector::CountFreed(Round& round, CatalogSnapshot& snapshot) {
+  KeyRange range = FreedRange();
+  return VisitEntries(snapshot, range.start, range.end, [&round](const CatalogEntry& entry) {
+    v1::FreedRecord record;
+    if (record.ParseFromString(entry.value)) round.freed_bytes += record.bytes();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<v1::RoundRecord> Collector::ReadRecord() {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(kRoundKey));
   v1::RoundRecord record;
-  record.set_value(round.value);
-  record.set_started_micros(node_.clock.WallMicros());
-  record.set_fence(round.fence.value);
+  if (entry && !record.ParseFromString(entry->value)) record.Clear();
+  return record;
+}
+
+absl::Status Collector::WriteRecord(Round& round, const v1::RoundRecord& record) {
   TILEKV_ASSIGN_OR_RETURN(
       TxnResult result,
       node_.Txn({.compares = {Compare::Mod(kRoundKey, round.record_mod)},
@@ -183,7 +195,55 @@ absl::Status Collector::StoreFence(Round& round) {
                 TxnPurpose::kRemove));
   if (!result.applied) return MakeError(Reason::kOverloaded, "another round has begun");
   round.record_mod = result.revision;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Collector::CheckLoss(Round& round, const v1::CollectRequest& request,
+                                          v1::CollectResponse& response) {
+  TILEKV_ASSIGN_OR_RETURN(v1::RoundRecord record, ReadRecord());
+  bool confirmed = !request.confirm().empty();
+  if (confirmed && request.confirm() != record.held()) {
+    return MakeError(Reason::kInvalidArgument,
+                     record.held().empty()
+                         ? "no round is held: there is nothing to confirm"
+                         : fmt::format("the round that is held is {}; look at what it would delete "
+                                       "before you confirm it",
+                                       HexEncode(AsBytes(record.held()))));
+  }
+  // What a person has confirmed is the new state to start from: a further loss is held again.
+  uint64_t before = confirmed ? record.held_live_bytes() : record.live_bytes();
+  uint64_t freed_before = confirmed ? record.held_freed_bytes() : record.freed_bytes();
+  uint64_t freed = round.freed_bytes - std::min(round.freed_bytes, freed_before);
+  uint64_t explained = round.live->bytes() + freed;
+  uint64_t lost = before - std::min(before, explained);
+  if (lost <= kCollectHoldBytes || lost <= before / 100 * kCollectHoldPercent) {
+    return true;
+  }
+  response.set_unexplained_bytes(lost);
+  if (!node_.holds_rounds) return true;
+  response.set_held(true);
+  // It keeps its name while it is held, so that what was read in a log can be confirmed.
+  if (record.held().empty() && !request.dry_run()) record.set_held(round.value);
+  response.set_round(record.held());
+  if (request.dry_run()) return true;  // what it would delete is told
+  record.set_held_live_bytes(round.live->bytes());
+  record.set_held_freed_bytes(round.freed_bytes);
+  TILEKV_RETURN_IF_ERROR(WriteRecord(round, record));
+  held_ = true;
+  return false;
+}
+
+absl::Status Collector::StoreFence(Round& round) {
+  TILEKV_ASSIGN_OR_RETURN(v1::RoundRecord record, ReadRecord());
+  record.set_fence(round.fence.value);
+  record.set_live_bytes(round.live->bytes());
+  record.set_freed_bytes(round.freed_bytes);
+  record.clear_held();
+  record.clear_held_live_bytes();
+  record.clear_held_freed_bytes();
+  TILEKV_RETURN_IF_ERROR(WriteRecord(round, record));
   sessions_.RaiseFence(round.fence);
+  held_ = false;
   return absl::OkStatus();
 }
 
@@ -213,30 +273,45 @@ absl::Status Collector::DeleteBatch(const Round& round, const std::vector<Object
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> Collector::NextBatch(const Round& round, LiveList::Cursor& live,
+                                          std::optional<ObjectId>& after,
+                                          std::vector<ObjectRow>& batch,
+                                          v1::CollectResponse& response) {
+  batch.clear();
+  bool more = false;
+  absl::Status failed;
+  TILEKV_RETURN_IF_ERROR(node_.objects.Scan(node_.domain, after, [&](const ObjectRow& row) {
+    if (batch.size() == kSweepBatch) {
+      more = true;
+      return false;
+    }
+    after = row.ref.id;
+    absl::StatusOr<bool> is_live = live.Contains(row.ref.id.Prefix64());
+    if (!is_live.ok()) {
+      failed = is_live.status();
+      return false;
+    }
+    if (*is_live) return true;
+    if (row.touched_rev >= round.fence) {
+      response.set_kept_by_sessions(response.kept_by_sessions() + 1);
+    } else {
+      batch.push_back(row);
+    }
+    return true;
+  }));
+  TILEKV_RETURN_IF_ERROR(failed);
+  return more;
+}
+
 absl::Status Collector::Sweep(const Round& round, bool dry_run, v1::CollectResponse& response,
                               const CallContext& context) {
   std::optional<ObjectId> after;
+  LiveList::Cursor live(*round.live);  // in order of id, as the rows are
+  std::vector<ObjectRow> batch;
   bool more = true;
   while (more) {
     TILEKV_RETURN_IF_ERROR(context.Check());
-    more = false;
-    std::vector<ObjectRow> batch;
-    TILEKV_RETURN_IF_ERROR(node_.objects.Scan(node_.domain, after, [&](const ObjectRow& row) {
-      if (batch.size() == kSweepBatch) {
-        more = true;
-        return false;
-      }
-      after = row.ref.id;
-      auto at = std::lower_bound(round.live.begin(), round.live.end(),
-                                 LivePrefix{row.ref.id.Prefix64(), 0});
-      if (at != round.live.end() && at->prefix == row.ref.id.Prefix64()) return true;
-      if (row.touched_rev >= round.fence) {
-        response.set_kept_by_sessions(response.kept_by_sessions() + 1);
-      } else {
-        batch.push_back(row);
-      }
-      return true;
-    }));
+    TILEKV_ASSIGN_OR_RETURN(more, NextBatch(round, live, after, batch, response));
     if (!dry_run) {
       TILEKV_RETURN_IF_ERROR(DeleteBatch(round, batch, response));
       continue;
@@ -249,44 +324,58 @@ absl::Status Collector::Sweep(const Round& round, bool dry_run, v1::CollectRespo
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::CollectResponse> Collector::Collect(bool dry_run, const CallContext& context) {
+absl::StatusOr<v1::CollectResponse> Collector::Collect(const v1::CollectRequest& request,
+                                                       const CallContext& context) {
+  if (request.dry_run() && (request.end_sessions() || !request.confirm().empty())) {
+    return MakeError(Reason::kInvalidArgument, "a dry run ends no sessions and confirms nothing");
+  }
   // Nobody waits here, deaf to their deadline, with a thread of the node.
   if (running_.exchange(true)) {
     return MakeError(Reason::kOverloaded, "a collector's round is running; try again after it");
   }
-  absl::StatusOr<v1::CollectResponse> response = RunRound(dry_run, context);
+  absl::StatusOr<v1::CollectResponse> response = RunRound(request, context);
   running_ = false;
   return response;
 }
 
-absl::StatusOr<v1::CollectResponse> Collector::RunRound(bool dry_run, const CallContext& context) {
+absl::StatusOr<v1::CollectResponse> Collector::RunRound(const v1::CollectRequest& request,
+                                                        const CallContext& context) {
+  if (request.end_sessions()) TILEKV_RETURN_IF_ERROR(sessions_.EndUploads().status());
   for (int restarts = 0; restarts < kMaxRestarts; ++restarts) {
-    v1::CollectResponse response;
-    Round round;
-    TILEKV_RETURN_IF_ERROR(Purge(response, dry_run));
-    if (dry_run) {
-      round.would_purge_micros = GraceOverMicros(node_);
-    } else {
-      rolling_.Replace();
-      TILEKV_RETURN_IF_ERROR(BeginRound(round));
-    }
-    TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node_.catalog.Snapshot());
-    TILEKV_RETURN_IF_ERROR(FindFence(round, *snapshot, response));
-    TILEKV_ASSIGN_OR_RETURN(bool whole, FindLive(round, *snapshot, context));
-    snapshot.reset();
-    if (!whole) continue;
-    response.set_live_objects(round.live.size());
-    uint64_t live_bytes = 0;
-    for (const LivePrefix& live : round.live) live_bytes += live.length;
-    response.set_live_bytes(live_bytes);
-    if (!dry_run) TILEKV_RETURN_IF_ERROR(StoreFence(round));
-    TILEKV_RETURN_IF_ERROR(Sweep(round, dry_run, response, context));
-    if (!dry_run) TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
-    return response;
+    TILEKV_ASSIGN_OR_RETURN(std::optional<v1::CollectResponse> response,
+                            TryRound(request, context));
+    if (response) return *std::move(response);
   }
   return MakeError(
       Reason::kOverloaded,
       fmt::format("names changed under the round {} times in a row; try again", kMaxRestarts));
+}
+
+absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
+    const v1::CollectRequest& request, const CallContext& context) {
+  v1::CollectResponse response;
+  Round round;
+  TILEKV_RETURN_IF_ERROR(Purge(response, request.dry_run()));
+  if (request.dry_run()) {
+    round.would_purge_micros = GraceOverMicros(node_);
+  } else {
+    rolling_.Replace();
+    TILEKV_RETURN_IF_ERROR(BeginRound(round));
+  }
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node_.catalog.Snapshot());
+  TILEKV_RETURN_IF_ERROR(FindFence(round, *snapshot, response));
+  TILEKV_RETURN_IF_ERROR(CountFreed(round, *snapshot));
+  TILEKV_ASSIGN_OR_RETURN(bool whole, FindLive(round, *snapshot, context));
+  if (!whole) return std::nullopt;
+  snapshot.reset();
+  response.set_live_objects(round.live->objects());
+  response.set_live_bytes(round.live->bytes());
+  TILEKV_ASSIGN_OR_RETURN(bool goes_on, CheckLoss(round, request, response));
+  if (!goes_on) return response;
+  if (!request.dry_run()) TILEKV_RETURN_IF_ERROR(StoreFence(round));
+  TILEKV_RETURN_IF_ERROR(Sweep(round, request.dry_run(), response, context));
+  if (!request.dry_run()) TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
+  return response;
 }
 
 }  // namespace tilekv

@@ -4,9 +4,13 @@
 //    record as read. The rolling session is replaced, so that it holds nothing back.
 // 2. The round record gets a random value: this round.
 // 3. S: a snapshot. Fence M: the least revision of a session alive at S, else S + 1.
-// 4. L: everything that the records of S reach, through trees, as sorted 8-byte prefixes of ids (a
-//    chance hit only keeps garbage). A tree that cannot be read ends the round with an error that
-//    names it, unless its record is gone meanwhile: then the round begins again.
+// 4. L: everything that the records of S reach, through trees (live_list.h). A tree that cannot be
+//    read ends the round with an error that names it, unless its record is gone meanwhile: then the
+//    round begins again.
+// 4a. Records only go by purges, deletes and overwrites, which count what they free in their own
+//    transactions. If L lost far more since the last round than these explain, records were lost:
+//    on a node the round is held, which moves no fence and deletes nothing, until a person names it
+//    in a round that confirms it. Elsewhere the loss is reported and the round goes on.
 // 5. The fence is stored in the round record, if it is still this round's, and raised: a session
 //    below it puts and links no more.
 // 6. Sweep: a batch at a time, after the round record was read and is still this round's: objects
@@ -20,10 +24,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kvstore/node/live_list.h"
 #include "kvstore/node/models.h"
 #include "kvstore/node/node_context.h"
 #include "kvstore/node/references.h"
@@ -39,16 +45,30 @@ class Collector {
 
   // The fence of the last round, from its record. Called once, before anything else.
   absl::Status Start();
-  // A dry run purges, raises and deletes nothing, and says what a round would delete. OVERLOADED
-  // while a round is running.
-  absl::StatusOr<v1::CollectResponse> Collect(bool dry_run, const CallContext& context);
+  // A dry run ends, purges, raises and deletes nothing, and says what a round would delete.
+  // OVERLOADED while a round is running. INVALID_ARGUMENT: no round of the name to be confirmed is
+  // held.
+  absl::StatusOr<v1::CollectResponse> Collect(const v1::CollectRequest& request,
+                                              const CallContext& context);
+  // Whether the last round was held.
+  bool held() const { return held_; }
 
  private:
   struct Round;
-  absl::StatusOr<v1::CollectResponse> RunRound(bool dry_run, const CallContext& context);
+  absl::StatusOr<v1::CollectResponse> RunRound(const v1::CollectRequest& request,
+                                               const CallContext& context);
+  // One try of a round; none: a record went meanwhile, begin again.
+  absl::StatusOr<std::optional<v1::CollectResponse>> TryRound(const v1::CollectRequest& request,
+                                                              const CallContext& context);
   absl::Status Purge(v1::CollectResponse& response, bool dry_run);
   absl::Status PurgeCommitRecords(CatalogSnapshot& snapshot);
   absl::Status BeginRound(Round& round);
+  absl::StatusOr<v1::RoundRecord> ReadRecord();
+  absl::Status WriteRecord(Round& round, const v1::RoundRecord& record);
+  absl::Status CountFreed(Round& round, CatalogSnapshot& snapshot);
+  // Whether the round goes on.
+  absl::StatusOr<bool> CheckLoss(Round& round, const v1::CollectRequest& request,
+                                 v1::CollectResponse& response);
   absl::Status StoreFence(Round& round);
   absl::StatusOr<bool> IsCurrent(const Round& round);
   absl::Status FindFence(Round& round, CatalogSnapshot& snapshot, v1::CollectResponse& response);
@@ -58,6 +78,10 @@ class Collector {
   absl::StatusOr<bool> AddReachable(Round& round, const v1::ObjectRef& ref,
                                     const std::string& catalog_key, Revision mod,
                                     const std::string& whose, const CallContext& context);
+  // The next rows after `after` that the round may delete. False: there are no more.
+  absl::StatusOr<bool> NextBatch(const Round& round, LiveList::Cursor& live,
+                                 std::optional<ObjectId>& after, std::vector<ObjectRow>& batch,
+                                 v1::CollectResponse& response);
   absl::Status Sweep(const Round& round, bool dry_run, v1::CollectResponse& response,
                      const CallContext& context);
   absl::Status DeleteBatch(const Round& round, const std::vector<ObjectRow>& batch,
@@ -68,6 +92,7 @@ class Collector {
   RollingSession& rolling_;
   Models& models_;
   std::atomic<bool> running_{false};
+  std::atomic<bool> held_{false};
 };
 
 }  // namespace tilekv

@@ -254,7 +254,7 @@ TILEKV_FORWARD(UndeleteVersion, models_.Undelete(request))
 TILEKV_FORWARD(Locate, tilekv::Locate(node_, request))
 TILEKV_FORWARD(FindReferrers, tilekv::FindReferrers(node_, request, context))
 TILEKV_FORWARD(Usage, ComputeUsage(node_, request, context))
-TILEKV_FORWARD(Collect, collector_.Collect(request.dry_run(), context))
+TILEKV_FORWARD(Collect, collector_.Collect(request, context))
 TILEKV_FORWARD(Fsck, RunFsck(node_, request, context))
 #undef TILEKV_FORWARD
 

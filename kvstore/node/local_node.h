@@ -24,6 +24,8 @@ class LocalNode : public NodeService {
 
   // STORE_FAILED once objects or names can be added no more.
   absl::Status CheckHealth() { return node_.CheckHealth(); }
+  // Whether the collector's last round was held (collector.h).
+  bool collection_held() const { return collector_.held(); }
 
 #define TILEKV_NODE_CALL(Name)                                              \
   absl::StatusOr<v1::Name##Response> Name(const v1::Name##Request& request, \

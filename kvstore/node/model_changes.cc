@@ -139,6 +139,7 @@ absl::StatusOr<bool> Models::PlanDelete(const v1::DeleteVersionsRequest& request
     }
     if (request.now()) {
       AddPurge(ns, name, number, tags, txn);
+      head.freed_bytes += version->record.logical_bytes();
       if (!version->live()) head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     } else {
       version->record.set_deleted_micros(std::max<int64_t>(node_.clock.WallMicros(), 1));
@@ -208,6 +209,7 @@ absl::StatusOr<bool> Models::Purge(const std::string& ns, const std::string& nam
     txn.compares.push_back(Compare::Mod(VersionKey(ns, name, number), mod));
     TILEKV_ASSIGN_OR_RETURN(Tags tags, ReadTags(node_, ns, name));
     AddPurge(ns, name, number, tags, txn);
+    head.freed_bytes += version->record.logical_bytes();
     head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     return true;
   };

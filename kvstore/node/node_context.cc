@@ -16,7 +16,9 @@ NodeContext::NodeContext(ObjectStore& objects, Catalog& catalog, const NodeOptio
       random(*options.random),
       pool(options.pool != nullptr ? options.pool : BufferPool::Create(16 * kMiB)),
       domain(options.domain),
-      kind(options.kind) {}
+      kind(options.kind),
+      scratch(options.scratch),
+      holds_rounds(options.holds_rounds) {}
 
 absl::Status NodeContext::Start() {
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, catalog.Get(kLineKey));
@@ -27,6 +29,9 @@ absl::Status NodeContext::Start() {
   line_id_ = line.line_id();
   line_revision_ = entry->mod_revision;
   TILEKV_ASSIGN_OR_RETURN(start_revision_, catalog.CurrentRevision());
+  TILEKV_ASSIGN_OR_RETURN(entry, catalog.Get(FreedKey(objects.store_uuid())));
+  v1::FreedRecord freed;
+  if (entry && freed.ParseFromString(entry->value)) freed_bytes_ = freed.bytes();
   return absl::OkStatus();
 }
 
@@ -35,7 +40,8 @@ absl::Status NodeContext::CheckHealth() {
   return catalog.CheckWritable();
 }
 
-absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose) {
+absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose,
+                                           uint64_t freed_bytes) {
   if (purpose == TxnPurpose::kRemove) {
     objects.MakeRoomForDelete();
   } else {
@@ -46,7 +52,16 @@ absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose) {
     TILEKV_RETURN_IF_ERROR(objects.CheckWritable(added_bytes));
   }
   txn.compares.push_back(Compare::Mod(kLineKey, line_revision_));
-  TILEKV_ASSIGN_OR_RETURN(TxnResult result, catalog.Txn(txn));
+  if (freed_bytes > 0) {
+    v1::FreedRecord freed;
+    freed.set_bytes(freed_bytes_ += freed_bytes);
+    txn.writes.push_back(
+        CatalogWrite::Put(FreedKey(objects.store_uuid()), freed.SerializeAsString()));
+  }
+  absl::StatusOr<TxnResult> outcome = catalog.Txn(txn);
+  // An unknown outcome may have counted it.
+  if (outcome.ok() && !outcome->applied) freed_bytes_ -= freed_bytes;
+  TILEKV_ASSIGN_OR_RETURN(TxnResult result, std::move(outcome));
   if (result.failed_compare == txn.compares.size() - 1) {
     return MakeError(Reason::kCatalogRewound,
                      "the catalog is on another line than when this node began");

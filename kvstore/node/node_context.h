@@ -1,6 +1,8 @@
 // What every part of a node works on: its objects, the catalog and its line, time and randomness.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,6 +11,7 @@
 #include "kvstore/base/clock.h"
 #include "kvstore/base/random.h"
 #include "kvstore/catalog/catalog.h"
+#include "kvstore/node/live_list.h"
 #include "kvstore/object/object_store.h"
 
 namespace tilekv {
@@ -19,6 +22,10 @@ struct NodeOptions {
   Clock* clock = Clock::System();
   Random* random = Random::System();
   std::shared_ptr<BufferPool> pool;  // for reads; none: one of the node's own
+  ScratchSpace scratch;              // of the collector; none: all of its lists are in memory
+  // Of a node that others rely on: a collector's round with a loss that nothing explains waits for
+  // a person. Others say so and go on.
+  bool holds_rounds = false;
 };
 
 // What a transaction is for, on a disk that is full or has failed.
@@ -35,7 +42,9 @@ class NodeContext {
   // Reads which line the catalog is on. DATA_LOSS when that record is gone.
   absl::Status Start();
   // The transaction, with the line compared last. CATALOG_REWOUND when the line is another.
-  absl::StatusOr<TxnResult> Txn(CatalogTxn txn, TxnPurpose purpose = TxnPurpose::kAdd);
+  // `freed_bytes` are what its writes take out of use: counted in the same transaction.
+  absl::StatusOr<TxnResult> Txn(CatalogTxn txn, TxnPurpose purpose = TxnPurpose::kAdd,
+                                uint64_t freed_bytes = 0);
   // Whether objects and names can be added. STORE_FAILED; a full store is no failure.
   absl::Status CheckHealth();
 
@@ -46,6 +55,8 @@ class NodeContext {
   const std::shared_ptr<BufferPool> pool;
   const Domain domain;
   const std::string kind;
+  const ScratchSpace scratch;
+  const bool holds_rounds;
 
   const std::string& line_id() const { return line_id_; }
   // The catalog's when the node started.
@@ -55,6 +66,9 @@ class NodeContext {
   std::string line_id_;
   Revision line_revision_;
   Revision start_revision_;
+  // As FreedRecord has it. Of transactions at the same time the one that is written last may leave
+  // the smaller sum, which the next one mends.
+  std::atomic<uint64_t> freed_bytes_{0};
 };
 
 }  // namespace tilekv

@@ -8,6 +8,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/base/utf8.h"
 #include "kvstore/catalog/keys.h"
+#include "kvstore/node/references.h"
 #include "tilekv/v1/records.pb.h"
 
 namespace tilekv {
@@ -36,6 +37,11 @@ class Sessions::Keeper : public NodeService::SessionKeeper {
 };
 
 absl::StatusOr<SessionHandle> Sessions::Begin(const std::string& holder, int64_t lease_s) {
+  return BeginAs(holder, lease_s, /*of_node=*/false);
+}
+
+absl::StatusOr<SessionHandle> Sessions::BeginAs(const std::string& holder, int64_t lease_s,
+                                                bool of_node) {
   if (lease_s <= 0) lease_s = kSessionLease_s;
   lease_s = std::min(lease_s, kSessionMax_s);
   v1::SessionRecord record;
@@ -58,6 +64,7 @@ absl::StatusOr<SessionHandle> Sessions::Begin(const std::string& holder, int64_t
   State& state = states_[handle.token];
   state.lease = lease;
   state.revision = handle.revision;
+  state.of_node = of_node;
   state.end_ns = node_.clock.MonotonicNanos() + kSessionMax_s * kNanosPerSecond;
   tokens_[handle.revision] = handle.token;
   return handle;
@@ -124,6 +131,33 @@ absl::Status Sessions::End(const std::string& token) {
   return node_.catalog.Revoke(lease);
 }
 
+absl::StatusOr<uint64_t> Sessions::EndUploads() {
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node_.catalog.Snapshot());
+  uint64_t ended = 0;
+  KeyRange range = SessionRange();
+  TILEKV_RETURN_IF_ERROR(VisitEntries(
+      *snapshot, range.start, range.end, [&](const CatalogEntry& entry) -> absl::Status {
+        {
+          MutexLock lock(mutex_);
+          auto found = tokens_.find(entry.create_revision);
+          if (found != tokens_.end()) {
+            State& state = states_[found->second];
+            if (state.of_node) return absl::OkStatus();
+            state.ended = true;
+          }
+        }
+        // Without its record a session's commit fails, whoever began it.
+        TILEKV_ASSIGN_OR_RETURN(
+            TxnResult result,
+            node_.Txn({.compares = {Compare::Created(entry.key, entry.create_revision)},
+                       .writes = {CatalogWrite::Delete(entry.key)}},
+                      TxnPurpose::kRemove));
+        ended += result.applied;
+        return absl::OkStatus();
+      }));
+  return ended;
+}
+
 absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> Sessions::Keep(
     const std::string& token) {
   MutexLock lock(mutex_);
@@ -165,7 +199,8 @@ absl::StatusOr<std::shared_ptr<const RollingSession::Held>> RollingSession::Acqu
   MutexLock lock(mutex_);
   int64_t now_ns = node_.clock.MonotonicNanos();
   if (current_ != nullptr && now_ns < replace_at_ns_ && current_->Use().ok()) return current_;
-  TILEKV_ASSIGN_OR_RETURN(SessionHandle handle, sessions_.Begin("puts by key"));
+  TILEKV_ASSIGN_OR_RETURN(SessionHandle handle,
+                          sessions_.BeginAs("puts by key", kSessionLease_s, /*of_node=*/true));
   replaced = std::move(current_);
   current_ = std::make_shared<const Held>(sessions_, std::move(handle));
   replace_at_ns_ = now_ns + kRollingSession_s * kNanosPerSecond;

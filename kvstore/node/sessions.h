@@ -29,6 +29,9 @@ class Sessions {
 
   // `lease_s` 0: kSessionLease_s; at most kSessionMax_s.
   absl::StatusOr<SessionHandle> Begin(const std::string& holder, int64_t lease_s = 0);
+  // Ends every session of the catalog but those of puts by key (see RollingSession), which end by
+  // themselves. Their clients hear SESSION_LOST. Returns how many.
+  absl::StatusOr<uint64_t> EndUploads();
   // For a put or a link with this revision. SESSION_LOST: the session has ended, or is from before
   // the node's start, or the revision is below the fence. INVALID_ARGUMENT: above everything that
   // the catalog has given.
@@ -43,6 +46,7 @@ class Sessions {
   void RaiseFence(Revision fence);
 
  private:
+  friend class RollingSession;
   class Keeper;
   struct State {
     LeaseId lease = 0;
@@ -50,9 +54,11 @@ class Sessions {
     int64_t end_ns = 0;  // monotonic: kSessionMax_s after the beginning
     int keepers = 0;
     bool ended = false;
+    bool of_node = false;  // of puts by key
   };
   using States = std::map<std::string, State>;  // by token
 
+  absl::StatusOr<SessionHandle> BeginAs(const std::string& holder, int64_t lease_s, bool of_node);
   absl::Status Renew(State& state, int64_t lease_s) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Detach(const std::string& token);
 

@@ -66,6 +66,9 @@ absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& no
   }
   if (!ConditionHolds(write.condition, found.value)) return Outcome(false, found, 0);
   write.compare = found;
+  v1::ValueRecord replaced;
+  bool has_object = entry && replaced.ParseFromString(entry->value) && replaced.has_object();
+  write.replaced_bytes = has_object ? replaced.length() : 0;
   return std::nullopt;
 }
 
@@ -80,7 +83,8 @@ absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& 
     if (session) txn.compares.push_back(*session);
     txn.writes.push_back(CatalogWrite::Put(key, record.SerializeAsString()));
     TILEKV_CRASH_POINT("value.before_transaction");
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn)));
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result,
+                            node.Txn(std::move(txn), TxnPurpose::kAdd, now.replaced_bytes));
     TILEKV_CRASH_POINT("value.after_transaction");
     if (result.applied) return Outcome(true, result.revision, record.length());
     if (result.failed_compare == 1u) {
@@ -125,6 +129,7 @@ absl::Status ValueWriter::FixCompare() {
                  {header_.compare()}};
   TILEKV_ASSIGN_OR_RETURN(settled_, FixKeyCompare(node_, write));
   compare_ = write.compare;
+  replaced_bytes_ = write.replaced_bytes;
   return absl::OkStatus();
 }
 
@@ -234,7 +239,7 @@ absl::StatusOr<v1::PutValueOutcome> ValueWriter::Finish(const CallContext& conte
   record_.set_request_id(header_.request_id());
   record_.set_modified_micros(node_.clock.WallMicros());
   KeyWrite write{header_.key(), header_.request_id(), header_.condition(), header_.has_compare(),
-                 compare_};
+                 compare_, replaced_bytes_};
   return WriteKey(node_, write, record_, session_compare_);
 }
 

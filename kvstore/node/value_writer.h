@@ -61,6 +61,7 @@ class ValueWriter {
   RollingSession& rolling_;
   const v1::PutValueHeader header_;
   Revision compare_;
+  uint64_t replaced_bytes_ = 0;  // as KeyWrite's
   std::optional<v1::PutValueOutcome> settled_;
   std::string small_;  // content until it is too much to be inline
   std::shared_ptr<const RollingSession::Held> session_;
@@ -84,6 +85,7 @@ struct KeyWrite {
   v1::Condition condition;
   bool retry = false;  // an earlier try with this compare may have been applied
   Revision compare;
+  uint64_t replaced_bytes = 0;  // of the object that the key names now
 };
 absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& write,
                                              const v1::ValueRecord& record,

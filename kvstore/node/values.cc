@@ -89,7 +89,10 @@ absl::StatusOr<v1::DeleteValueResponse> Values::Delete(const v1::DeleteValueRequ
     CatalogTxn txn;
     txn.compares.push_back(Compare::Mod(key, entry->mod_revision));
     txn.writes.push_back(CatalogWrite::Delete(key));
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn), TxnPurpose::kRemove));
+    v1::ValueRecord record;
+    bool has_object = record.ParseFromString(entry->value) && record.has_object();
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn), TxnPurpose::kRemove,
+                                                        has_object ? record.length() : 0));
     if (result.applied) return response;
     response.Clear();
   }
@@ -203,16 +206,19 @@ absl::Status Values::StoreItem(Item& item, const std::string& content,
 absl::StatusOr<bool> Values::WriteTogether(std::vector<Item>& items) {
   CatalogTxn txn;
   std::optional<Compare> session;
+  uint64_t replaced_bytes = 0;
   for (const Item& item : items) {
     if (item.outcome) continue;
     std::string key = ValueKey(item.write.key);
     txn.compares.push_back(Compare::Mod(key, item.write.compare));
     txn.writes.push_back(CatalogWrite::Put(std::move(key), item.record.SerializeAsString()));
     if (item.session) session = item.session;
+    replaced_bytes += item.write.replaced_bytes;
   }
   if (txn.writes.empty()) return true;
   if (session) txn.compares.push_back(*session);
-  TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn)));
+  TILEKV_ASSIGN_OR_RETURN(TxnResult result,
+                          node_.Txn(std::move(txn), TxnPurpose::kAdd, replaced_bytes));
   if (!result.applied) return false;
   for (Item& item : items) {
     if (item.outcome) continue;

@@ -1,5 +1,7 @@
 #include "kvstore/object/tree.h"
 
+#include <algorithm>
+
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
@@ -92,15 +94,25 @@ std::string EncodeTree(const Tree& tree) {
   return out;
 }
 
+absl::StatusOr<std::vector<ObjectRef>> DecodeTreeHead(uint8_t level, Bytes head,
+                                                      uint64_t total_bytes) {
+  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, head, total_bytes));
+  return DecodeTable(header, head.subspan(kTreeHeaderBytes, header.children * kTreeChildBytes));
+}
+
 absl::StatusOr<std::vector<ObjectRef>> DecodeTreeChildren(uint8_t level, Bytes content) {
-  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, content, content.size()));
-  return DecodeTable(header, content.subspan(kTreeHeaderBytes, header.children * kTreeChildBytes));
+  return DecodeTreeHead(level, content, content.size());
 }
 
 absl::Status CheckTreeHead(uint8_t level, Bytes head, uint64_t total_bytes) {
-  TILEKV_ASSIGN_OR_RETURN(Header header, DecodeHeader(level, head, total_bytes));
-  return DecodeTable(header, head.subspan(kTreeHeaderBytes, header.children * kTreeChildBytes))
-      .status();
+  return DecodeTreeHead(level, head, total_bytes).status();
+}
+
+uint64_t TreeHeadBytes(Bytes beginning) {
+  constexpr size_t kCountOffset = 8;
+  ByteReader in(beginning);
+  in.Take(kCountOffset);
+  return TreeBytes(std::min(in.Read<uint32_t>(), kMaxChildren), 0);
 }
 
 absl::StatusOr<Tree> DecodeTree(uint8_t level, Bytes content) {

@@ -49,6 +49,11 @@ absl::StatusOr<Tree> DecodeTree(uint8_t level, Bytes content);
 // The same checks on a tree of `total_bytes` of which `head` holds at least header and children:
 // the opaque part need not be in memory.
 absl::Status CheckTreeHead(uint8_t level, Bytes head, uint64_t total_bytes);
+// Its children, by the same checks.
+absl::StatusOr<std::vector<ObjectRef>> DecodeTreeHead(uint8_t level, Bytes head,
+                                                      uint64_t total_bytes);
+// Of a tree that begins with these bytes: how many header and children take, kMaxChildren at most.
+uint64_t TreeHeadBytes(Bytes beginning);
 // The children only, without copying the opaque part. The same checks.
 absl::StatusOr<std::vector<ObjectRef>> DecodeTreeChildren(uint8_t level, Bytes content);
 
