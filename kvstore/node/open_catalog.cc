@@ -4,7 +4,6 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
-#include "kvstore/catalog/local_catalog.h"
 
 namespace tilekv {
 
@@ -13,14 +12,20 @@ absl::StatusOr<std::unique_ptr<Catalog>> OpenStoreCatalog(const std::string& dir
   LocalCatalogOptions options;
   options.directory = directory;
   options.read_only = read_only;
+  return OpenStoreCatalog(std::move(options), objects);
+}
+
+absl::StatusOr<std::unique_ptr<Catalog>> OpenStoreCatalog(LocalCatalogOptions options,
+                                                          ObjectStore& objects) {
+  options.create_if_missing = false;
   absl::StatusOr<std::unique_ptr<LocalCatalog>> catalog = LocalCatalog::Open(options);
-  if (GetReason(catalog.status()) == Reason::kNotFound && !read_only) {
+  if (GetReason(catalog.status()) == Reason::kNotFound && !options.read_only) {
     TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, objects.Usage());
     if (usage.objects > 0) {
       return MakeError(Reason::kDataLoss,
                        fmt::format("'{}' holds {} objects but no catalog: their names are gone. "
                                    "Restore the directory 'catalog' from a backup",
-                                   Printable(directory), usage.objects));
+                                   Printable(options.directory), usage.objects));
     }
     options.create_if_missing = true;
     catalog = LocalCatalog::Open(options);
