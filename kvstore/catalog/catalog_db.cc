@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/rocksdb_final_errors.h"
 #include "kvstore/base/rocksdb_log.h"
 #include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/status.h"
@@ -78,6 +79,7 @@ rocksdb::Options DbOptions(const CatalogDbOptions& options) {
   db.max_open_files = options.read_only ? -1 : 64;
   db.compression = rocksdb::kNoCompression;
   db.info_log = std::make_shared<RocksDbNullLogger>();
+  db.listeners.push_back(std::make_shared<RocksDbFinalErrors>());
   db.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;

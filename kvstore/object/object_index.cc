@@ -13,6 +13,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/rocksdb_final_errors.h"
 #include "kvstore/base/rocksdb_log.h"
 #include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/status.h"
@@ -38,6 +39,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
   options.info_log = std::make_shared<RocksDbNullLogger>();
+  options.listeners.push_back(std::make_shared<RocksDbFinalErrors>());
   options.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   // The default stops quietly at the first damaged record and loses every later one. This one
   // refuses to open, but for a last record that is cut short, which was never acknowledged.
