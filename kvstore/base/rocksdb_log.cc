@@ -15,7 +15,7 @@ namespace {
 // and bytes, u16 length, u8 type, bytes. A rest of a block too short for a header is zeros.
 constexpr uint64_t kBlockBytes = 32'768;
 constexpr uint64_t kHeaderBytes = 7;
-constexpr uint8_t kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4;
+constexpr uint8_t kFull = 1, kFirst = 2, kLast = 4;  // 3 stands in the middle
 
 std::array<uint32_t, 256> MakeCrcTable() {
   std::array<uint32_t, 256> table{};
