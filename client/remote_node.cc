@@ -70,6 +70,7 @@ class RemoteNode : public NodeService {
   TILEKV_REMOTE_CALL(Usage, UsageResponse)
   TILEKV_REMOTE_CALL(Collect, CollectResponse)
   TILEKV_REMOTE_CALL(Fsck, FsckResponse)
+  TILEKV_REMOTE_CALL(Recode, RecodeResponse)
 #undef TILEKV_REMOTE_CALL
 
   absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string& token) override {

@@ -99,6 +99,7 @@ TILEKV_RETRY(FindReferrers, Effect::kNone)
 TILEKV_RETRY(Usage, Effect::kNone)
 TILEKV_RETRY(Collect, Effect::kOnce)
 TILEKV_RETRY(Fsck, Effect::kNone)
+TILEKV_RETRY(Recode, Effect::kNone)
 #undef TILEKV_RETRY
 
 absl::StatusOr<v1::CommitResponse> RetryingNode::CopyVersion(const v1::CopyVersionRequest& request,

@@ -88,7 +88,8 @@ using NodeMethods =
            v1::Node::WithCallbackMethod_UndeleteVersion, v1::Node::WithCallbackMethod_CopyVersion,
            v1::Node::WithCallbackMethod_Locate, v1::Node::WithCallbackMethod_FindReferrers,
            v1::Node::WithCallbackMethod_Usage, v1::Node::WithCallbackMethod_Collect,
-           v1::Node::WithCallbackMethod_Fsck>::Service;
+           v1::Node::WithCallbackMethod_Fsck,
+           v1::Node::WithCallbackMethod_Recode>::Service;
 
 class GrpcNodeService : public NodeMethods {
  public:
@@ -125,6 +126,7 @@ class GrpcNodeService : public NodeMethods {
   TILEKV_UNARY(Usage, UsageResponse, long_calls)
   TILEKV_UNARY(Collect, CollectResponse, long_calls)
   TILEKV_UNARY(Fsck, FsckResponse, long_calls)
+  TILEKV_UNARY(Recode, RecodeResponse, long_calls)
 #undef TILEKV_UNARY
 
   grpc::ServerReadReactor<grpc::ByteBuffer>* PutObject(grpc::CallbackServerContext* call,

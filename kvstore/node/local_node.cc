@@ -6,6 +6,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/node/fsck.h"
+#include "kvstore/node/recoding.h"
 #include "kvstore/node/usage.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/wire/object_messages.h"
@@ -256,6 +257,7 @@ TILEKV_FORWARD(FindReferrers, tilekv::FindReferrers(node_, request, context))
 TILEKV_FORWARD(Usage, ComputeUsage(node_, request, context))
 TILEKV_FORWARD(Collect, collector_.Collect(request, context))
 TILEKV_FORWARD(Fsck, RunFsck(node_, request, context))
+TILEKV_FORWARD(Recode, RunRecode(node_, request, context))
 #undef TILEKV_FORWARD
 
 }  // namespace tilekv

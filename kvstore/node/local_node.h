@@ -52,6 +52,7 @@ class LocalNode : public NodeService {
   TILEKV_NODE_CALL(Usage);
   TILEKV_NODE_CALL(Collect);
   TILEKV_NODE_CALL(Fsck);
+  TILEKV_NODE_CALL(Recode);
 #undef TILEKV_NODE_CALL
   absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
                                                  const CallContext& context = {}) override;

@@ -77,6 +77,7 @@ class NodeService {
   TILEKV_NODE_CALL(Usage);
   TILEKV_NODE_CALL(Collect);
   TILEKV_NODE_CALL(Fsck);
+  TILEKV_NODE_CALL(Recode);
 #undef TILEKV_NODE_CALL
   virtual absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
                                                          const CallContext& context = {}) = 0;
