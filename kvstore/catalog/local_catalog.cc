@@ -115,6 +115,7 @@ LocalCatalog::~LocalCatalog() = default;
 absl::Status LocalCatalog::Start() {
   TILEKV_ASSIGN_OR_RETURN(revision_, db_->ReadRevision(nullptr));
   if (db_->read_only()) return absl::OkStatus();
+  TILEKV_CRASH_POINT("open.catalog");
   if (revision_.value == 0) {
     revision_ = Revision::Of(kFirstEpoch, 0);
     CatalogTxn first;
@@ -126,6 +127,7 @@ absl::Status LocalCatalog::Start() {
   if (leased.empty()) return absl::OkStatus();
   rocksdb::WriteBatch batch;
   for (const auto& [lease, key] : leased) CatalogDb::DeleteEntry(batch, key, lease);
+  TILEKV_CRASH_POINT("open.before_leases_end");
   revision_ = revision_.Next();
   CatalogDb::SetRevision(batch, revision_);
   return db_->Write(batch);

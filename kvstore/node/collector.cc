@@ -356,11 +356,13 @@ absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
   v1::CollectResponse response;
   Round round;
   TILEKV_RETURN_IF_ERROR(Purge(response, request.dry_run()));
+  TILEKV_CRASH_POINT("collector.purged");
   if (request.dry_run()) {
     round.would_purge_micros = GraceOverMicros(node_);
   } else {
     rolling_.Replace();
     TILEKV_RETURN_IF_ERROR(BeginRound(round));
+    TILEKV_CRASH_POINT("collector.began");
   }
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node_.catalog.Snapshot());
   TILEKV_RETURN_IF_ERROR(FindFence(round, *snapshot, response));
@@ -372,8 +374,11 @@ absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
   response.set_live_bytes(round.live->bytes());
   TILEKV_ASSIGN_OR_RETURN(bool goes_on, CheckLoss(round, request, response));
   if (!goes_on) return response;
+  TILEKV_CRASH_POINT("collector.live_found");
   if (!request.dry_run()) TILEKV_RETURN_IF_ERROR(StoreFence(round));
+  TILEKV_CRASH_POINT("collector.fence_stored");
   TILEKV_RETURN_IF_ERROR(Sweep(round, request.dry_run(), response, context));
+  TILEKV_CRASH_POINT("collector.swept");
   if (!request.dry_run()) TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
   return response;
 }

@@ -326,6 +326,7 @@ absl::StatusOr<std::optional<v1::CommitResponse>> Committer::TryOnce(
     return response;
   }
   TILEKV_ASSIGN_OR_RETURN(v1::VersionRecord record, StoreCommitTree(plan, head));
+  TILEKV_CRASH_POINT("commit.tree_stored");
   uint64_t number = record.number();
   if (!head.exists) head.head.set_incarnation(node_.random.Bytes(16));
   head.head.set_next_version(number + 1);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "fmt/format.h"
+#include "kvstore/base/crash_point.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/engine_core.h"
 #include "kvstore/object/index_rows.h"
@@ -74,6 +75,7 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOp
                        fmt::format("there is no store in '{}'", Printable(options.directory)));
     }
     TILEKV_RETURN_IF_ERROR(MakeStoreDirectory(fs, options.directory));
+    TILEKV_CRASH_POINT("open.directory");
   }
   TILEKV_ASSIGN_OR_RETURN(core->lock_,
                           fs.Lock(options.directory + "/LOCK", LockOwner(options.server_address)));
@@ -83,6 +85,7 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOp
         superblock, CreateSuperblock(fs, options.directory,
                                      options.max_object_bytes.value_or(kDefaultMaxObjectBytes),
                                      *options.random));
+    TILEKV_CRASH_POINT("open.superblock");
   }
   TILEKV_RETURN_IF_ERROR(CheckLimit(*superblock, options.max_object_bytes));
   core->superblock_ = *superblock;
@@ -98,13 +101,16 @@ absl::Status EngineCore::OpenParts(bool create_index) {
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(directory + "/payload"));
   // Also where they were there.
   TILEKV_RETURN_IF_ERROR(fs.SyncDirectory(directory));
+  TILEKV_CRASH_POINT("open.folders");
   TILEKV_ASSIGN_OR_RETURN(index_, ObjectIndex::OpenWriter(directory + "/index", create_index,
                                                           options_.rocksdb_env, health_.get()));
+  TILEKV_CRASH_POINT("open.index");
   ObjectIndex::Batch opening(*index_);
   TILEKV_RETURN_IF_ERROR(CountUsage(opening));
   TILEKV_ASSIGN_OR_RETURN(auto payloads,
                           PayloadDirectory::Open(&fs, directory, index_.get(), health_.get()));
   TILEKV_RETURN_IF_ERROR(index_->WriteSynced(opening));
+  TILEKV_CRASH_POINT("open.counted");
   payloads_ = std::move(payloads);
   TILEKV_ASSIGN_OR_RETURN(disk_, DiskReserve::Open(&fs, directory, health_.get()));
   return absl::OkStatus();
