@@ -64,6 +64,7 @@ class RemoteNode : public NodeService {
   TILEKV_REMOTE_CALL(RemoveTag, RemoveTagResponse)
   TILEKV_REMOTE_CALL(DeleteVersions, DeleteVersionsResponse)
   TILEKV_REMOTE_CALL(UndeleteVersion, UndeleteVersionResponse)
+  TILEKV_REMOTE_CALL(MoveModel, MoveModelResponse)
   TILEKV_REMOTE_CALL(CopyVersion, CommitResponse)
   TILEKV_REMOTE_CALL(Locate, LocateResponse)
   TILEKV_REMOTE_CALL(FindReferrers, FindReferrersResponse)

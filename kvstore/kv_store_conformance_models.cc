@@ -137,6 +137,82 @@ TEST_P(KvStoreConformance, ACopyIsAVersionOnTheSameRoot) {
   EXPECT_EQ(GetReason(store_->node().CopyVersion(request).status()), Reason::kNotFound);
 }
 
+TEST_P(KvStoreConformance, AMovedModelHasItsVersionsAndTagsUnderTheNewNameOnly) {
+  Import(MakeModel({1}), "m", {"first"});
+  Import(MakeModel({2}), "m");
+  Import(MakeModel({3}), "m");
+  DeleteVersions("m", {3}, false);
+  Import(MakeModel({4}), "other");
+  v1::MoveModelRequest request;
+  request.set_ns("default");
+  request.set_name("m");
+  request.set_new_ns("default");
+  request.set_new_name("other");
+  auto response = store_->node().MoveModel(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(response->source_exists());
+  EXPECT_TRUE(response->target_exists());
+  EXPECT_TRUE(Resolve("m", "2").found()) << "a refused move changed something";
+
+  request.set_new_ns("team");
+  request.set_new_name("n");
+  response = store_->node().MoveModel(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_FALSE(response->target_exists());
+  EXPECT_EQ(response->versions(), 3u);
+  EXPECT_EQ(response->tags(), 1u);
+  EXPECT_FALSE(Resolve("m", "latest").found());
+  EXPECT_FALSE(Resolve("m", "first").found());
+  EXPECT_FALSE(store_->node().MoveModel(request)->source_exists());
+
+  v1::ResolveVersionRequest resolve;
+  resolve.set_ns("team");
+  resolve.set_name("n");
+  resolve.set_version("first");
+  EXPECT_EQ(store_->node().ResolveVersion(resolve)->version().record().number(), 1u);
+  resolve.set_version("latest");
+  EXPECT_EQ(store_->node().ResolveVersion(resolve)->version().record().number(), 2u);
+  v1::UndeleteVersionRequest undelete;
+  undelete.set_ns("team");
+  undelete.set_name("n");
+  undelete.set_number(3);
+  EXPECT_TRUE(store_->node().UndeleteVersion(undelete)->restored());
+}
+
+TEST_P(KvStoreConformance, AMoveThereAndBackNeverUsesANumberTwice) {
+  Import(MakeModel({1}), "m");
+  v1::MoveModelRequest request;
+  request.set_ns("default");
+  request.set_name("m");
+  request.set_new_ns("default");
+  request.set_new_name("n");
+  ASSERT_EQ(store_->node().MoveModel(request)->versions(), 1u);
+  Import(MakeModel({2}), "m");
+  EXPECT_TRUE(Resolve("m", "2").found());
+  EXPECT_FALSE(Resolve("m", "1").found());
+  DeleteVersions("m", {2}, true);
+  request.set_name("n");
+  request.set_new_name("m");
+  ASSERT_EQ(store_->node().MoveModel(request)->versions(), 1u) << "nothing is left under the name";
+  Import(MakeModel({3}), "m");
+  EXPECT_TRUE(Resolve("m", "1").found());
+  EXPECT_TRUE(Resolve("m", "3").found());
+  EXPECT_FALSE(Resolve("m", "2").found());
+}
+
+TEST_P(KvStoreConformance, AMoveOntoItselfIsRefused) {
+  Import(MakeModel({1}), "m");
+  v1::MoveModelRequest request;
+  request.set_ns("default");
+  request.set_name("m");
+  request.set_new_ns("default");
+  request.set_new_name("m");
+  EXPECT_EQ(GetReason(store_->node().MoveModel(request).status()), Reason::kInvalidArgument);
+  request.set_new_name("");
+  EXPECT_EQ(GetReason(store_->node().MoveModel(request).status()), Reason::kInvalidArgument);
+  EXPECT_TRUE(Resolve("m", "1").found());
+}
+
 TEST_P(KvStoreConformance, ListsModelsAndVersionsInPages) {
   for (int i = 0; i < 5; ++i) Import(MakeModel({1}), fmt::format("model-{}", i));
   for (int i = 0; i < 4; ++i) Import(MakeModel({uint64_t(i)}), "model-0", {fmt::format("t{}", i)});

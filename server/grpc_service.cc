@@ -86,9 +86,9 @@ using NodeMethods =
            v1::Node::WithCallbackMethod_SetTag, v1::Node::WithCallbackMethod_RemoveTag,
            v1::Node::WithCallbackMethod_DeleteVersions,
            v1::Node::WithCallbackMethod_UndeleteVersion, v1::Node::WithCallbackMethod_CopyVersion,
-           v1::Node::WithCallbackMethod_Locate, v1::Node::WithCallbackMethod_FindReferrers,
-           v1::Node::WithCallbackMethod_Usage, v1::Node::WithCallbackMethod_Collect,
-           v1::Node::WithCallbackMethod_Fsck,
+           v1::Node::WithCallbackMethod_MoveModel, v1::Node::WithCallbackMethod_Locate,
+           v1::Node::WithCallbackMethod_FindReferrers, v1::Node::WithCallbackMethod_Usage,
+           v1::Node::WithCallbackMethod_Collect, v1::Node::WithCallbackMethod_Fsck,
            v1::Node::WithCallbackMethod_Recode>::Service;
 
 class GrpcNodeService : public NodeMethods {
@@ -120,6 +120,7 @@ class GrpcNodeService : public NodeMethods {
   TILEKV_UNARY(RemoveTag, RemoveTagResponse, short_calls)
   TILEKV_UNARY(DeleteVersions, DeleteVersionsResponse, short_calls)
   TILEKV_UNARY(UndeleteVersion, UndeleteVersionResponse, short_calls)
+  TILEKV_UNARY(MoveModel, MoveModelResponse, short_calls)
   TILEKV_UNARY(CopyVersion, CommitResponse, commits)
   TILEKV_UNARY(Locate, LocateResponse, short_calls)
   TILEKV_UNARY(FindReferrers, FindReferrersResponse, long_calls)

@@ -38,6 +38,7 @@ inline constexpr size_t kMaxListPageEntries = 1'000;
 inline constexpr size_t kMaxCommitMessageBytes = 8 * kKiB;
 inline constexpr size_t kMaxCommitAuthorBytes = 512;
 inline constexpr size_t kMaxTagsPerCommit = 64;
+inline constexpr size_t kMaxMovedRecords = 100'000;  // versions and tags of a model that is moved
 
 // --- tensors
 // -------------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ class LocalNode : public NodeService {
   TILEKV_NODE_CALL(RemoveTag);
   TILEKV_NODE_CALL(DeleteVersions);
   TILEKV_NODE_CALL(UndeleteVersion);
+  TILEKV_NODE_CALL(MoveModel);
   TILEKV_NODE_CALL(Locate);
   TILEKV_NODE_CALL(FindReferrers);
   TILEKV_NODE_CALL(Usage);

@@ -25,6 +25,9 @@ class Models {
   absl::StatusOr<v1::RemoveTagResponse> RemoveTag(const v1::RemoveTagRequest& request);
   absl::StatusOr<v1::DeleteVersionsResponse> Delete(const v1::DeleteVersionsRequest& request);
   absl::StatusOr<v1::UndeleteVersionResponse> Undelete(const v1::UndeleteVersionRequest& request);
+  // Head, versions and tags under another name, in one transaction. INVALID_ARGUMENT where there
+  // are more of them than kMaxMovedRecords.
+  absl::StatusOr<v1::MoveModelResponse> Move(const v1::MoveModelRequest& request);
 
   // The collector's step: purges one deleted version if its record is still the one that was read.
   // False: it is not.
@@ -32,6 +35,8 @@ class Models {
                              Revision mod);
 
  private:
+  // None: one of the heads changed meanwhile.
+  absl::StatusOr<std::optional<v1::MoveModelResponse>> TryMove(const v1::MoveModelRequest& request);
   absl::StatusOr<std::optional<v1::VersionRecord>> Select(const std::string& ns,
                                                           const std::string& name,
                                                           const HeadState& head,

@@ -72,6 +72,7 @@ class NodeService {
   TILEKV_NODE_CALL(RemoveTag);
   TILEKV_NODE_CALL(DeleteVersions);
   TILEKV_NODE_CALL(UndeleteVersion);
+  TILEKV_NODE_CALL(MoveModel);
   TILEKV_NODE_CALL(Locate);
   TILEKV_NODE_CALL(FindReferrers);
   TILEKV_NODE_CALL(Usage);
