@@ -17,6 +17,7 @@
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/call_context.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/machine_memory.h"
 #include "kvstore/base/stream.h"
 #include "kvstore/node/node_service.h"
 #include "kvstore/node/value_errors.h"
@@ -162,7 +163,7 @@ struct OpenOptions {
       max_object_bytes;    // of a store to be created, or to be checked against an existing one
   bool read_only = false;  // never creates; beside a writer
   bool create_if_missing = true;
-  uint64_t memory_bytes = kDefaultClientMemoryBytes;
+  uint64_t memory_bytes = DefaultClientMemoryBytes();
 };
 // A store in a directory, without a server.
 absl::StatusOr<std::unique_ptr<KvStore>> OpenEmbeddedStore(const std::string& directory,

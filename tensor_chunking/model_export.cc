@@ -290,45 +290,4 @@ absl::StatusOr<ExportReport> ExportModelToSink(ModelReader& reader, ByteSink& si
       .tensors = plan.tensors, .bytes = plan.bytes, .as_imported = plan.as_imported};
 }
 
-absl::Status ExportTensor(ModelReader& reader, const std::string& tensor, const std::string& slice,
-                          const std::string& destination, bool overwrite, ByteSink* raw) {
-  TILEKV_ASSIGN_OR_RETURN(auto entry, reader.Find(tensor));
-  ExportOptions silent;
-  Progress progress(silent, 0);
-  bool npy = EndsWith(destination, ".npy");
-  if (raw == nullptr && !npy && !EndsWith(destination, ".safetensors")) {
-    return MakeError(
-        Reason::kInvalidArgument,
-        fmt::format("'{}' is neither .npy nor .safetensors nor '-'", Printable(destination)));
-  }
-  if (slice.empty() && raw != nullptr) {
-    return ForEachPiece(reader, {entry->name}, [&](const StreamedPiece& piece) {
-      return raw->Append(piece.content.span());
-    });
-  }
-  if (slice.empty() && npy) return WriteNpy(reader, *entry, destination, overwrite, progress);
-  if (slice.empty()) {
-    ExportFile file{.path = destination, .tensors = {entry->name}};
-    TILEKV_ASSIGN_OR_RETURN(
-        file.plan, PlanSafetensorsFile({{tensor, entry->dtype, entry->shape}}, std::nullopt));
-    return WriteTensorFile(reader, std::move(file), destination, overwrite, progress);
-  }
-  TILEKV_ASSIGN_OR_RETURN(ResolvedSlice resolved, ResolveSlice(slice, entry->shape));
-  TILEKV_ASSIGN_OR_RETURN(uint64_t bytes, TensorBytes(entry->dtype, resolved.result_shape));
-  Buffer content = reader.pool().Get(bytes);
-  TILEKV_RETURN_IF_ERROR(reader.ReadSlice(tensor, resolved, content.span()));
-  if (raw != nullptr) return raw->Append(content.span());
-  TensorView view{tensor, entry->dtype, resolved.result_shape};
-  TensorFilePlan plan;
-  if (npy) {
-    TILEKV_ASSIGN_OR_RETURN(plan, PlanNpyFile(view));
-  } else {
-    TILEKV_ASSIGN_OR_RETURN(plan, PlanSafetensorsFile({view}, std::nullopt));
-  }
-  TILEKV_ASSIGN_OR_RETURN(auto writer, TensorFileWriter::Create(*FileSystem::Posix(), destination,
-                                                                std::move(plan), overwrite));
-  TILEKV_RETURN_IF_ERROR(writer->Write(0, 0, content.span()));
-  return writer->Finish();
-}
-
 }  // namespace tilekv

@@ -49,10 +49,6 @@ absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string&
 // All tensors as one safetensors file, front to back.
 absl::StatusOr<ExportReport> ExportModelToSink(ModelReader& reader, ByteSink& sink,
                                                const ExportOptions& options = {});
-// One tensor, or a slice of it ("" for all), to a .npy or .safetensors file, or to `raw`: row-major
-// bytes. A slice is held in memory.
-absl::Status ExportTensor(ModelReader& reader, const std::string& tensor, const std::string& slice,
-                          const std::string& destination, bool overwrite, ByteSink* raw);
 
 struct DiffRow {
   enum class Kind { kAdded, kRemoved, kChanged, kRetyped };  // retyped: another dtype or shape

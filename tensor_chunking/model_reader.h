@@ -18,6 +18,7 @@
 
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/byte_budget.h"
+#include "kvstore/base/machine_memory.h"
 #include "kvstore/kv_store.h"
 #include "kvstore/model_name.h"
 #include "tensor_chunking/manifest.h"
@@ -29,8 +30,8 @@
 namespace tilekv {
 
 struct ReaderOptions {
-  uint64_t memory_bytes =
-      kDefaultClientMemoryBytes;  // of what is in flight, destinations not counted
+  // Of what is in flight, destinations not counted.
+  uint64_t memory_bytes = DefaultClientMemoryBytes();
   int threads = 0;                // 0: as many as the machine has processors, at least 2
   CallContext context;
 };

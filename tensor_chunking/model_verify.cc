@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
@@ -20,11 +22,20 @@ struct CheckedObject {
   std::vector<CheckedPart> parts;
 };
 
+// What two objects make, each result once.
+struct CheckedXor {
+  TileRef tile;
+  std::string where;
+};
+
 // Objects in the order in which they are first needed, each once.
 class ObjectList {
  public:
   void Add(const TileRef& tile, const std::string& where) {
     if (tile.parts != nullptr) {
+      if (made_.insert({tile.parts->base, tile.parts->delta, tile.object}).second) {
+        xors_.push_back({tile, where});
+      }
       At(tile.parts->base, where);
       At(tile.parts->delta, where);
       return;
@@ -32,7 +43,8 @@ class ObjectList {
     CheckedObject& object = At(tile.object, where);
     if (tile.is_part()) object.parts.push_back({tile, where});
   }
-  std::vector<CheckedObject> Take() { return std::move(objects_); }
+  std::vector<CheckedObject> TakeObjects() { return std::move(objects_); }
+  std::vector<CheckedXor> TakeXors() { return std::move(xors_); }
 
  private:
   CheckedObject& At(const ObjectRef& ref, const std::string& where) {
@@ -42,10 +54,12 @@ class ObjectList {
   }
 
   std::map<ObjectRef, size_t> numbers_;
+  std::set<std::tuple<ObjectRef, ObjectRef, ObjectRef>> made_;
   std::vector<CheckedObject> objects_;
+  std::vector<CheckedXor> xors_;
 };
 
-absl::StatusOr<std::vector<CheckedObject>> TensorObjects(ModelReader& reader) {
+absl::StatusOr<ObjectList> TensorObjects(ModelReader& reader) {
   ObjectList objects;
   for (const TensorEntry& named : reader.manifest().tensors) {
     if (named.is_alias()) continue;
@@ -55,7 +69,7 @@ absl::StatusOr<std::vector<CheckedObject>> TensorObjects(ModelReader& reader) {
                                                i, entry->tiles.size()));
     }
   }
-  return objects.Take();
+  return objects;
 }
 
 // Finds parts that are not what the manifest says that they are.
@@ -89,6 +103,16 @@ absl::StatusOr<std::vector<Damage>> CheckObject(ModelReader& reader, const Check
   return CheckParts(object, buffer.span());
 }
 
+// That base and delta make what the manifest names. Their own bytes are checked as objects.
+absl::Status CheckXor(ModelReader& reader, const TileRef& tile) {
+  const CallContext& context = reader.options().context;
+  TILEKV_ASSIGN_OR_RETURN(Reservation held,
+                          reader.budget().Acquire(3 * tile.length_bytes, context));
+  Buffer buffer = reader.pool().Get(tile.length_bytes);
+  TileReader tiles(reader.store(), reader.pool(), reader.budget(), 1);
+  return tiles.ReadTile(tile, buffer.span(), nullptr, context);
+}
+
 bool IsDamage(const absl::Status& status) {
   Reason reason = GetReason(status);
   return reason == Reason::kDataLoss || reason == Reason::kNotFound;
@@ -117,7 +141,9 @@ absl::Status CheckSourceFiles(ModelReader& reader) {
 
 absl::StatusOr<VerifyReport> VerifyModel(
     ModelReader& reader, const std::function<void(const WriteProgress&)>& progress) {
-  TILEKV_ASSIGN_OR_RETURN(std::vector<CheckedObject> objects, TensorObjects(reader));
+  TILEKV_ASSIGN_OR_RETURN(ObjectList list, TensorObjects(reader));
+  const std::vector<CheckedObject> objects = list.TakeObjects();
+  const std::vector<CheckedXor> xors = list.TakeXors();
   VerifyReport report;
   WriteProgress done;
   for (const CheckedObject& object : objects) done.total_bytes += object.ref.length;
@@ -145,6 +171,14 @@ absl::StatusOr<VerifyReport> VerifyModel(
                     record(object.ref.length, *std::move(damages));
                     return absl::OkStatus();
                   }));
+  TILEKV_RETURN_IF_ERROR(ParallelFor(DefaultThreads(reader.options().threads), xors.size(),
+                                     reader.options().context, [&](size_t i) {
+                                       absl::Status made = CheckXor(reader, xors[i].tile);
+                                       if (made.ok() || !IsDamage(made)) return made;
+                                       MutexLock lock(mutex);
+                                       report.damages.push_back({xors[i].where, ErrorText(made)});
+                                       return absl::OkStatus();
+                                     }));
   for (const SideFile& file : reader.manifest().side_files) {
     NullSink sink;
     absl::Status status = reader.ReadSideFile(file, sink);

@@ -65,7 +65,7 @@ struct WriteOptions {
   // unchanged tiles are shared, and it is recorded as what the version was made from. None: the
   // tile shapes of the target's latest version, where it can be read.
   std::optional<ModelName> base;
-  uint64_t memory_bytes = kDefaultClientMemoryBytes;
+  uint64_t memory_bytes = DefaultClientMemoryBytes();
   int threads = 0;  // 0: as many as the machine has processors, at least 2
   std::function<void(const WriteProgress&)> progress;  // from any thread, one call at a time
   std::function<absl::Status()> before_commit;         // a last check of the sources

@@ -23,6 +23,7 @@ void PrintError(const absl::Status& status, OutputFormat format, std::FILE* err)
 }
 
 std::string HelpText(const CommandLine& line) {
+  if (line.topic != nullptr) return line.topic->text;
   if (line.spec != nullptr) return CommandHelp(*line.spec);
   return line.help_noun.empty() ? ProgramHelp() : NounHelp(line.help_noun);
 }

@@ -331,6 +331,19 @@ class Models(CliTest):
                                           self.path("x.npy")))
         self.assertFalse(os.path.exists(self.path("x.npy")))
 
+    def test_mv_gives_another_name_to_all_versions_and_tags(self):
+        self.import_changed()
+        self.tilekv("model", "cp", "m", "taken")
+        self.fails(CONDITION, "model", "mv", "m", "taken")
+        self.fails(USAGE, "model", "mv", "m", "m")
+        self.fails(USAGE, "model", "mv", "m@1", "n")
+        self.fails(NOT_FOUND, "model", "mv", "nothing", "n")
+        moved = self.as_json("model", "mv", "m", "team/n")
+        self.assertEqual(moved, {"from": "m", "to": "team/n", "versions": 2, "tags": 1})
+        self.fails(NOT_FOUND, "model", "show", "m")
+        self.assertEqual(self.as_json("model", "show", "team/n@first")["version"], 1)
+        self.assertIn("sound", self.tilekv("model", "verify", "team/n"))
+
     def test_cp_makes_a_version_without_copying(self):
         self.tilekv("model", "cp", "m@first", "team/copy", "--tag", "start")
         copy = self.as_json("model", "show", "team/copy")

@@ -62,8 +62,10 @@ const std::vector<CommandSpec>& Commands() {
   static const std::vector<CommandSpec> commands = [] {
     std::vector<CommandSpec> all;
     Append(all, TopCommandSpecs());
+    Append(all, CompletionCommandSpecs());
     Append(all, KvCommandSpecs());
     Append(all, ModelFileCommandSpecs());
+    Append(all, ModelDiffCommandSpecs());
     Append(all, ModelVersionCommandSpecs());
     Append(all, ManifestCommandSpecs());
     Append(all, TensorCommandSpecs());
@@ -77,10 +79,16 @@ const std::vector<FlagSpec>& GlobalFlags() {
   static const std::vector<FlagSpec> flags = {
       {"--store", "", "URI",
        "the store: tilekv://HOST[:PORT], file:DIR or DIR (default: $TILEKV_STORE)"},
-      {"--output", "-o", "FORMAT", "table, wide, json or jsonl (default: table)"},
+      {"--output",
+       "-o",
+       "FORMAT",
+       "table, wide, json or jsonl (default: table)",
+       false,
+       {"table", "wide", "json", "jsonl"}},
       {"--memory", "", "BYTES",
-       fmt::format("memory for what is in flight (default: {}, at least {})",
-                   FormatSizeShort(kDefaultClientMemoryBytes), FormatSizeShort(kLeastMemoryBytes))},
+       fmt::format("memory for what is in flight (default: 1/{} of the machine's, {} to {})",
+                   kClientMemoryShare, FormatSizeShort(kLeastMemoryBytes),
+                   FormatSizeShort(kGreatestDefaultClientMemoryBytes))},
       {"--quiet", "-q", "", "no progress, no remarks; results and errors only"},
       {"--yes", "-y", "", "do not ask; overwrite existing files"},
       {"--help", "-h", "", "show help"},

@@ -1,4 +1,4 @@
-// The one table of commands: parsing, help and docs/cli.md come from it.
+// The one table of commands: parsing, help, completion and docs/cli.md come from it.
 //
 // A command is a noun and a verb ("kv get") or a word alone ("ls"). The table is immutable after
 // its first use and thread-safe.
@@ -21,12 +21,14 @@ struct FlagSpec {
   std::string value;       // what stands for its value in help, "A:B"; "": a switch
   std::string help;
   bool repeats = false;
+  std::vector<std::string> choices = {};  // words that completion offers
 };
 struct ArgumentSpec {
   std::string name;  // "KEY"
   std::string help;
   bool required = true;
-  bool repeats = false;  // the last one only
+  bool repeats = false;                   // the last one only
+  std::vector<std::string> choices = {};  // words that completion offers
 };
 struct ExampleSpec {
   std::string command;
@@ -79,9 +81,11 @@ std::string NearestWord(std::string_view word, const std::vector<std::string>& c
 std::vector<CommandSpec> TopCommandSpecs();
 std::vector<CommandSpec> KvCommandSpecs();
 std::vector<CommandSpec> ModelFileCommandSpecs();
+std::vector<CommandSpec> ModelDiffCommandSpecs();
 std::vector<CommandSpec> ModelVersionCommandSpecs();
 std::vector<CommandSpec> ManifestCommandSpecs();
 std::vector<CommandSpec> TensorCommandSpecs();
 std::vector<CommandSpec> StoreCommandSpecs();
+std::vector<CommandSpec> CompletionCommandSpecs();
 
 }  // namespace tilekv

@@ -1,87 +1,71 @@
-// docs/cli.md says what the table of commands and the exit codes say.
+// docs/cli.md and docs/errors.md are what the program's tables make of them.
 #include <fstream>
-#include <sstream>
+#include <iterator>
+#include <string>
 
 #include "client/cli/command_table.h"
+#include "client/cli/doc_pages.h"
 #include "client/cli/exit_code.h"
-#include "fmt/format.h"
+#include "client/cli/topics.h"
 #include "gtest/gtest.h"
-#include "kvstore/base/defaults.h"
-#include "kvstore/base/sizes.h"
-#include "kvstore/base/status.h"
+#include "kvstore/base/reasons.h"
 
 namespace tilekv {
 namespace {
 
-bool Has(const std::string& page, const std::string& text) {
-  return page.find(text) != std::string::npos;
+std::string ReadPage(const std::string& name) {
+  std::ifstream file(std::string(TILEKV_SOURCE_DIR "/docs/") + name);
+  EXPECT_TRUE(file.good());
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-std::string Document() {
-  std::ifstream in(TILEKV_SOURCE_DIR "/docs/cli.md");
-  EXPECT_TRUE(in.good());
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+// The first line in which they differ.
+std::string Difference(const std::string& a, const std::string& b) {
+  size_t at = 0;
+  while (at < a.size() && at < b.size() && a[at] == b[at]) ++at;
+  size_t begin = at == 0 ? 0 : a.rfind('\n', at - 1) + 1;
+  auto line = [&](const std::string& text) {
+    return text.substr(std::min(begin, text.size()), text.find('\n', at) - begin);
+  };
+  return "the page has:   " + line(a) + "\nthe program has: " + line(b);
 }
 
-std::string FlagLine(const FlagSpec& flag) {
-  return fmt::format("- `{}{}{}{}`: {}\n", flag.short_name.empty() ? "" : flag.short_name + ", ",
-                     flag.name, flag.value.empty() ? "" : " " + flag.value,
-                     flag.repeats ? " ..." : "", flag.help);
+void ExpectPage(const std::string& name, const std::string& made) {
+  const std::string page = ReadPage(name + ".md");
+  EXPECT_TRUE(page == made) << "docs/" << name << ".md is not what the program says. "
+                            << Difference(page, made) << "\nBring it up to date: build tilekv-docs,"
+                            << " then BUILD/client/cli/tilekv-docs " << name << " > docs/" << name
+                            << ".md";
 }
 
-// A command's section of the page, as it must stand there.
-std::string Section(const CommandSpec& command) {
-  std::string out = fmt::format("### tilekv {}\n\n", command.path());
-  std::string summary = command.summary;
-  summary[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(summary[0])));
-  out += fmt::format("    tilekv {}\n\n{}.", command.Usage(), summary);
-  if (!command.help.empty()) out += " " + command.help;
-  out += "\n";
-  if (!command.arguments.empty() || !command.flags.empty()) out += "\n";
-  for (const ArgumentSpec& argument : command.arguments) {
-    out += fmt::format("- `{}`: {}\n", argument.name, argument.help);
-  }
-  for (const FlagSpec& flag : command.flags) out += FlagLine(flag);
-  return out;
-}
+TEST(Docs, ThePageOfTheCommandLineIsWhatTheTablesSay) { ExpectPage("cli", CliPage()); }
 
-TEST(Docs, DescribeEveryCommandAsTheTableDoes) {
-  std::string page = Document();
+TEST(Docs, ThePageOfErrorsIsWhatTheReasonsSay) { ExpectPage("errors", ErrorsPage()); }
+
+TEST(Docs, EveryCommandAndFlagIsDescribed) {
+  const std::string page = CliPage();
   for (const CommandSpec& command : Commands()) {
-    EXPECT_TRUE(Has(page, Section(command))) << "docs/cli.md needs:\n" << Section(command);
-  }
-  size_t sections = 0;
-  for (size_t at = page.find("\n### tilekv "); at != std::string::npos;
-       at = page.find("\n### tilekv ", at + 1)) {
-    ++sections;
-  }
-  EXPECT_EQ(sections, Commands().size());
-}
-
-TEST(Docs, DescribeTheOptionsOfEveryCommand) {
-  std::string page = Document();
-  for (const FlagSpec& flag : GlobalFlags())
-    EXPECT_TRUE(Has(page, FlagLine(flag))) << "docs/cli.md needs: " << FlagLine(flag);
-}
-
-TEST(Docs, GiveEveryReasonItsExitCode) {
-  std::string page = Document();
-  for (int i = 1; i <= static_cast<int>(Reason::kInternal); ++i) {
-    auto reason = static_cast<Reason>(i);
-    EXPECT_TRUE(Has(page, fmt::format("| {} | {} |", ReasonName(reason),
-                                      static_cast<int>(ExitCodeOf(MakeError(reason, ""))))));
+    EXPECT_NE(page.find("### tilekv " + command.path() + "\n"), std::string::npos);
+    EXPECT_FALSE(command.summary.empty() || command.summary.back() == '.') << command.path();
+    for (const FlagSpec& flag : command.flags) EXPECT_FALSE(flag.help.empty()) << flag.name;
+    for (const ArgumentSpec& argument : command.arguments) EXPECT_FALSE(argument.help.empty());
   }
 }
 
-TEST(Docs, KnowTheLimits) {
-  std::string page = Document();
-  EXPECT_TRUE(Has(page, fmt::format("NS and NAME: 1 to {} of", kMaxNameBytes)));
-  EXPECT_TRUE(Has(page, fmt::format("1 to {} bytes", FormatCount(kMaxKeyBytes))));
-  EXPECT_TRUE(Has(page, fmt::format("HOST[:{}]", kDefaultPort)));
-  EXPECT_TRUE(Has(page, fmt::format("up to {} bytes ({})", FormatCount(kDefaultMaxObjectBytes),
-                                    FormatSizeShort(kDefaultMaxObjectBytes))));
+TEST(Docs, EveryReasonIsExplainedAndItsExitCodeToo) {
+  for (const ReasonInfo& info : AllReasons()) {
+    EXPECT_FALSE(info.meaning.empty() || info.retry.empty() || info.remedy.empty()) << info.name;
+    bool known = false;
+    for (const ExitCodeInfo& code : ExitCodes()) known = known || code.code == info.exit_code;
+    EXPECT_TRUE(known) << info.name << " ends programs with " << info.exit_code;
+  }
+}
+
+TEST(Docs, TopicsAreNotCalledLikeCommands) {
+  for (const TopicSpec& topic : Topics()) {
+    EXPECT_FALSE(IsNoun(topic.name)) << topic.name;
+    EXPECT_EQ(FindCommand("", topic.name), nullptr) << topic.name;
+  }
 }
 
 }  // namespace

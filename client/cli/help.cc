@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/cli/topics.h"
 #include "fmt/format.h"
 
 namespace tilekv {
@@ -89,6 +90,9 @@ std::string ProgramHelp() {
     out += fmt::format("\n{}\n", noun.summary) + CommandList(noun.noun);
   }
   out += "\n" + GlobalFlagList();
+  Terms topics;
+  for (const TopicSpec& topic : Topics()) topics.emplace_back("help " + topic.name, topic.summary);
+  out += "\nMore:\n" + TermList(topics);
   out +=
       "\nNames: MODEL is [NS/]NAME[@VERSION], VERSION a number, a tag, latest or b3:DIGEST.\n"
       "'tilekv COMMAND --help' tells more about a command.\n";

@@ -1,4 +1,4 @@
-// tilekv model import, export, load, diff, verify: content goes in, comes out, or is compared.
+// tilekv model import, export, load, verify: content goes in, comes out, or is checked.
 #include <pwd.h>
 #include <unistd.h>
 
@@ -240,90 +240,7 @@ absl::StatusOr<int> ModelLoad(Context& context, const Arguments& arguments) {
   return kExitDone;
 }
 
-// --- diff, verify
-
-struct DiffLook {
-  const char* sign;
-  const char* word;
-};
-DiffLook LookOf(DiffRow::Kind kind) {
-  switch (kind) {
-    case DiffRow::Kind::kAdded:
-      return {"+", "added"};
-    case DiffRow::Kind::kRemoved:
-      return {"-", "removed"};
-    case DiffRow::Kind::kChanged:
-      return {"~", "changed"};
-    case DiffRow::Kind::kRetyped:
-      return {"!", "retyped"};
-  }
-  return {"?", "?"};
-}
-
-Json DiffJson(const ModelReader& older, const ModelReader& newer, const ModelDiff& diff) {
-  Json json;
-  json["older"] = older.full_name();
-  json["newer"] = newer.full_name();
-  json["same"] = diff.same();
-  json["same_tensors"] = diff.same_tensors;
-  json["tensors"] = Json::array();
-  for (const DiffRow& row : diff.rows) {
-    json["tensors"].push_back({{"name", JsonText(row.tensor)},
-                               {"change", LookOf(row.kind).word},
-                               {"tiles", row.tiles},
-                               {"changed_tiles", row.changed_tiles},
-                               {"changed_bytes", row.changed_bytes}});
-  }
-  json["side_files_added"] = diff.side_files_added;
-  json["side_files_removed"] = diff.side_files_removed;
-  json["side_files_changed"] = diff.side_files_changed;
-  json["metadata_differs"] = diff.metadata_differs;
-  return json;
-}
-
-absl::Status PrintDiff(Output& out, const ModelReader& older, const ModelReader& newer,
-                       const ModelDiff& diff) {
-  ListPrinter printer(out, {{""}, {"TENSOR"}, {"CHANGE"}, {"TILES", true}, {"SIZE", true}});
-  for (const DiffRow& row : diff.rows) {
-    DiffLook look = LookOf(row.kind);
-    std::string tiles = row.kind == DiffRow::Kind::kRemoved
-                            ? ""
-                            : fmt::format("{} of {}", row.changed_tiles, row.tiles);
-    TILEKV_RETURN_IF_ERROR(printer.Add(
-        {{look.sign, Printable(row.tensor), look.word, tiles, FormatSize(row.changed_bytes)},
-         nullptr}));
-  }
-  TILEKV_RETURN_IF_ERROR(printer.Finish());
-  auto files = [&](const char* sign, const std::vector<std::string>& paths) -> absl::Status {
-    for (const std::string& path : paths) {
-      TILEKV_RETURN_IF_ERROR(out.Line(fmt::format("{} side file {}", sign, Printable(path))));
-    }
-    return absl::OkStatus();
-  };
-  TILEKV_RETURN_IF_ERROR(files("+", diff.side_files_added));
-  TILEKV_RETURN_IF_ERROR(files("-", diff.side_files_removed));
-  TILEKV_RETURN_IF_ERROR(files("~", diff.side_files_changed));
-  if (diff.metadata_differs) TILEKV_RETURN_IF_ERROR(out.Line("~ metadata"));
-  return out.Line(diff.same() ? fmt::format("{} and {} are the same", VersionText(older.version()),
-                                            VersionText(newer.version()))
-                              : fmt::format("{} the same", Counted(diff.same_tensors, "tensor")));
-}
-
-absl::StatusOr<int> ModelDiffer(Context& context, const Arguments& arguments) {
-  // Both names first: one of them may name the store.
-  TILEKV_RETURN_IF_ERROR(context.Model(arguments.Word(1)).status());
-  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> older,
-                          OpenModel(context, arguments.Word(0)));
-  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> newer,
-                          OpenModel(context, arguments.Word(1)));
-  TILEKV_ASSIGN_OR_RETURN(ModelDiff diff, DiffModels(*older, *newer));
-  if (context.out().is_json()) {
-    TILEKV_RETURN_IF_ERROR(context.out().Document(DiffJson(*older, *newer, diff)));
-  } else if (!context.options().quiet) {
-    TILEKV_RETURN_IF_ERROR(PrintDiff(context.out(), *older, *newer, diff));
-  }
-  return diff.same() ? kExitDone : kExitDiffers;
-}
+// --- verify
 
 absl::StatusOr<int> ModelVerify(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
@@ -428,14 +345,6 @@ std::vector<CommandSpec> ModelFileCommandSpecs() {
        .examples = {{"tilekv model load minilm --to null --memory 64MiB", "within a budget"}},
        .access = Access::kRead,
        .handler = ModelLoad},
-      {.noun = "model",
-       .verb = "diff",
-       .arguments = {{"A", "the older version"}, {"B", "the newer version"}},
-       .summary = "which tensors and tiles differ between two versions",
-       .help = "Reads manifests only. Exits with 1 when they differ.",
-       .examples = {{"tilekv model diff minilm@1 minilm@2", ""}},
-       .access = Access::kRead,
-       .handler = ModelDiffer},
       {.noun = "model",
        .verb = "verify",
        .arguments = {model},

@@ -180,7 +180,7 @@ absl::StatusOr<int> ModelShow(Context& context, const Arguments& arguments) {
   return kExitDone;
 }
 
-// --- cp, tag, untag
+// --- cp, mv, tag, untag
 
 absl::StatusOr<int> ModelCopy(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(ModelName source, context.Model(arguments.Word(0)));
@@ -213,6 +213,40 @@ absl::StatusOr<int> ModelCopy(Context& context, const Arguments& arguments) {
   TILEKV_RETURN_IF_ERROR(context.Done(
       fmt::format("{} is now {} too", VersionText(found), VersionText(response.version())),
       VersionJson(response.version())));
+  return kExitDone;
+}
+
+absl::StatusOr<int> ModelMove(Context& context, const Arguments& arguments) {
+  TILEKV_ASSIGN_OR_RETURN(ModelName source, context.Model(arguments.Word(0)));
+  TILEKV_ASSIGN_OR_RETURN(ModelName target, context.Model(arguments.Word(1)));
+  TILEKV_RETURN_IF_ERROR(RefuseVersion(source, "mv moves all versions of"));
+  TILEKV_RETURN_IF_ERROR(RefuseVersion(target, "mv gives the name"));
+  v1::MoveModelRequest request;
+  request.set_ns(source.ns);
+  request.set_name(source.name);
+  request.set_new_ns(target.ns);
+  request.set_new_name(target.name);
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  TILEKV_ASSIGN_OR_RETURN(v1::MoveModelResponse response,
+                          store->node().MoveModel(request, context.call()));
+  if (!response.source_exists()) {
+    return MakeError(Reason::kNotFound,
+                     fmt::format("model '{}' is not in this store", source.ToString()));
+  }
+  if (response.target_exists()) {
+    return MakeError(Reason::kVersionConflict,
+                     fmt::format("model '{}' has versions, perhaps deleted ones; nothing was moved",
+                                 target.ToString()));
+  }
+  Json json;
+  json["from"] = source.ToString();
+  json["to"] = target.ToString();
+  json["versions"] = response.versions();
+  json["tags"] = response.tags();
+  TILEKV_RETURN_IF_ERROR(context.Done(
+      fmt::format("{} is now {}: {}, {}", source.ToString(), target.ToString(),
+                  Counted(response.versions(), "version"), Counted(response.tags(), "tag")),
+      json));
   return kExitDone;
 }
 
@@ -308,6 +342,15 @@ std::vector<CommandSpec> NamingSpecs() {
                   "only if N is B's latest version; 0: only if B has none"}},
        .access = Access::kChange,
        .handler = ModelCopy},
+      {.noun = "model",
+       .verb = "mv",
+       .arguments = {{"A", "[NS/]NAME"}, {"B", "[NS/]NAME that has no versions"}},
+       .summary = "give a model another name, or another namespace",
+       .help = "All versions and tags move at once, deleted versions too; numbers stay. Who uses "
+               "the old name finds nothing from then on.",
+       .examples = {{"tilekv model mv llama team/llama", ""}},
+       .access = Access::kChange,
+       .handler = ModelMove},
       {.noun = "model",
        .verb = "tag",
        .arguments = {{"MODEL", "[NS/]NAME[@VERSION]"}, {"TAG", "begins with a letter"}},

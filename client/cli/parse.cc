@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/machine_memory.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 
@@ -190,7 +191,7 @@ absl::Status ReadGlobals(const Arguments& arguments, const std::string& default_
     TILEKV_ASSIGN_OR_RETURN(options.format, ParseFormat(*format));
   }
   TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> memory, arguments.Size("--memory"));
-  options.memory_bytes = memory.value_or(kDefaultClientMemoryBytes);
+  options.memory_bytes = memory.value_or(DefaultClientMemoryBytes());
   if (options.memory_bytes < kLeastMemoryBytes) {
     return Bad(fmt::format("--memory is {}; the least is {}", FormatSizeShort(options.memory_bytes),
                            FormatSizeShort(kLeastMemoryBytes)));
@@ -204,6 +205,7 @@ absl::Status ReadGlobals(const Arguments& arguments, const std::string& default_
 struct Found {
   const CommandSpec* spec = nullptr;
   std::string noun;  // with no spec: help on it
+  const TopicSpec* topic = nullptr;
   bool help = false;
   std::vector<std::string> rest;
 };
@@ -245,12 +247,14 @@ absl::StatusOr<Found> FindVerb(const std::vector<std::string>& words, size_t at,
   return found;
 }
 
-// "help", "help kv", "help kv get".
+// "help", "help kv", "help kv get", "help names".
 absl::StatusOr<Found> FindHelp(const std::vector<std::string>& words, size_t at) {
   Found found;
   found.help = true;
   if (at + 1 >= words.size()) return found;
   const std::string& word = words[at + 1];
+  found.topic = FindTopic(word);
+  if (found.topic != nullptr) return found;
   if (IsNoun(word)) {
     found.noun = word;
     if (at + 2 >= words.size()) return found;
@@ -319,6 +323,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& wor
   CommandLine line;
   line.spec = found.spec;
   line.help_noun = found.noun;
+  line.topic = found.topic;
   line.help = found.help;
   if (line.help) return line;
   CommandLineParser parser(*found.spec);

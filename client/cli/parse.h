@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/arguments.h"
 #include "client/cli/command_table.h"
+#include "client/cli/topics.h"
 
 namespace tilekv {
 
@@ -23,8 +24,9 @@ struct GlobalOptions {
 };
 
 struct CommandLine {
-  const CommandSpec* spec = nullptr;  // null: help on `help_noun`, or on the program
+  const CommandSpec* spec = nullptr;  // null: help on `help_noun` or `topic`, or on the program
   std::string help_noun;
+  const TopicSpec* topic = nullptr;
   bool help = false;
   GlobalOptions options;
   Arguments arguments;

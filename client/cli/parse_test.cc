@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/machine_memory.h"
 #include "kvstore/base/status.h"
 
 namespace tilekv {
@@ -30,7 +31,7 @@ TEST(Parse, FindsNounVerbAndArguments) {
   EXPECT_EQ(line.arguments.Word(0), "key");
   EXPECT_EQ(line.arguments.Word(1), "file");
   EXPECT_EQ(line.options.store, "file:/default");
-  EXPECT_EQ(line.options.memory_bytes, kDefaultClientMemoryBytes);
+  EXPECT_EQ(line.options.memory_bytes, DefaultClientMemoryBytes());
 }
 
 TEST(Parse, TakesGlobalOptionsAnywhere) {
