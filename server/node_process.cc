@@ -10,6 +10,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/node/local_node.h"
 #include "kvstore/node/open_catalog.h"
+#include "kvstore/node/scrubber.h"
 #include "kvstore/object/local_engine.h"
 #include "server/http_endpoint.h"
 #include "server/log.h"
@@ -20,6 +21,8 @@
 
 namespace tilekv {
 namespace {
+
+constexpr int64_t kScrubRetryMs = 60'000;  // after an error
 
 class RunningNode : public NodeProcess {
  public:
@@ -36,6 +39,9 @@ class RunningNode : public NodeProcess {
                             }));
     TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<PortClaim> claim, PortClaim::Take(options_.listen));
     TILEKV_RETURN_IF_ERROR(OpenStore(claim->address()));
+    scrubber_ = std::make_unique<Scrubber>(*engine_, kDefaultDomain, *Clock::System(),
+                                           options_.scrub_period_s);
+    metrics_.WatchScrub([this] { return scrubber_->stats(); });
     metrics_.WatchCollectionHeld([this] { return node_->collection_held(); });
     metrics_.WatchUsage([this] { return engine_->Usage(); });
     NodeServerOptions server;
@@ -46,6 +52,7 @@ class RunningNode : public NodeProcess {
     ready_ = true;
     collecting_ =
         std::make_unique<PeriodicWork>(options_.collect_every_ms, [this] { CollectOnce(); });
+    scrubbing_ = std::make_unique<PacedWork>(0, [this] { return ScrubOnce(); });
     LogEvent(LogLevel::kInfo, "serving",
              {{"grpc", claim->address().ToString()},
               {"http", http_->address().ToString()},
@@ -60,6 +67,7 @@ class RunningNode : public NodeProcess {
     ready_ = false;
     stopping_.cancel->Cancel();
     collecting_.reset();
+    scrubbing_.reset();
     if (server_ != nullptr) {
       server_->Shutdown(drain_ms);
       std::remove(AddressFile().c_str());
@@ -114,6 +122,16 @@ class RunningNode : public NodeProcess {
     }
   }
 
+  // Returns the milliseconds until the next step. What is damaged comes as the store's notice.
+  int64_t ScrubOnce() {
+    absl::StatusOr<int64_t> wait_micros = scrubber_->Step(stopping_);
+    if (wait_micros.ok()) return *wait_micros / 1'000;
+    if (GetReason(wait_micros.status()) != Reason::kCancelled) {
+      LogEvent(LogLevel::kWarning, "scrub_failed", {{"error", ErrorText(wait_micros.status())}});
+    }
+    return kScrubRetryMs;
+  }
+
   std::string AddressFile() const { return options_.data_dir + "/ADDRESS"; }
 
   absl::Status WriteAddresses(const std::string& grpc) {
@@ -141,7 +159,9 @@ class RunningNode : public NodeProcess {
   ServerMetrics metrics_;
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<NodeServer> server_;
+  std::unique_ptr<Scrubber> scrubber_;
   std::unique_ptr<PeriodicWork> collecting_;
+  std::unique_ptr<PacedWork> scrubbing_;
 };
 
 }  // namespace

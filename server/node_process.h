@@ -19,6 +19,7 @@ struct NodeProcessOptions {
   std::optional<uint64_t> max_object_bytes;  // of a new store; must be that of an existing one
   uint64_t memory_bytes = kDefaultServerMemoryBytes;
   int64_t collect_every_ms = kCollectEvery_s * 1'000;
+  int64_t scrub_period_s = kScrubPeriod_s;  // within which every object is read from the disk
 };
 
 // INVALID_ARGUMENT where no node can work so, whatever is on its disk.

@@ -5,10 +5,10 @@
 
 namespace tilekv {
 
-PeriodicWork::PeriodicWork(int64_t every_ms, std::function<void()> work)
-    : every_ms_(every_ms), work_(std::move(work)), thread_([this] { Run(); }) {}
+PacedWork::PacedWork(int64_t first_ms, std::function<int64_t()> work)
+    : first_ms_(first_ms), work_(std::move(work)), thread_([this] { Run(); }) {}
 
-PeriodicWork::~PeriodicWork() {
+PacedWork::~PacedWork() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -17,11 +17,12 @@ PeriodicWork::~PeriodicWork() {
   thread_.join();
 }
 
-void PeriodicWork::Run() {
+void PacedWork::Run() {
+  int64_t wait_ms = first_ms_;
   while (true) {
     {
       MutexLock lock(mutex_);
-      auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(every_ms_);
+      auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
       while (!stopping_) {
         auto left = until - std::chrono::steady_clock::now();
         if (left <= left.zero()) break;
@@ -29,8 +30,14 @@ void PeriodicWork::Run() {
       }
       if (stopping_) return;
     }
-    work_();
+    wait_ms = work_();
   }
 }
+
+PeriodicWork::PeriodicWork(int64_t every_ms, std::function<void()> work)
+    : paced_(every_ms, [every_ms, work = std::move(work)] {
+        work();
+        return every_ms;
+      }) {}
 
 }  // namespace tilekv

@@ -9,22 +9,32 @@
 
 namespace tilekv {
 
-class PeriodicWork {
+class PacedWork {
  public:
-  // `work` runs first after one interval, then one interval after it has ended.
-  PeriodicWork(int64_t every_ms, std::function<void()> work);
+  // `work` runs first after `first_ms`, then after as many milliseconds as it returned.
+  PacedWork(int64_t first_ms, std::function<int64_t()> work);
   // Waits for a run in progress.
-  ~PeriodicWork();
+  ~PacedWork();
 
  private:
   void Run();
 
-  const int64_t every_ms_;
-  const std::function<void()> work_;
+  const int64_t first_ms_;
+  const std::function<int64_t()> work_;
   Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
+};
+
+class PeriodicWork {
+ public:
+  // `work` runs first after one interval, then one interval after it has ended.
+  PeriodicWork(int64_t every_ms, std::function<void()> work);
+  // Its destructor waits for a run in progress.
+
+ private:
+  PacedWork paced_;
 };
 
 }  // namespace tilekv

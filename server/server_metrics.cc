@@ -34,7 +34,13 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
         disk_available_(Gauges("tilekv_disk_available_bytes", "Room on the data disk").Add({})),
         collection_held_(Gauges("tilekv_collection_held",
                                 "1 while the collector waits for a person (store gc --confirm)")
-                             .Add({})) {}
+                             .Add({})),
+        scrub_objects_(
+            Gauges("tilekv_scrub_objects", "Objects read from the disk and checked since the start")
+                .Add({})),
+        scrub_bytes_(Gauges("tilekv_scrub_bytes", "Stored bytes of these").Add({})),
+        scrub_damaged_(Gauges("tilekv_scrub_damaged", "Of these, found damaged").Add({})),
+        scrub_rounds_(Gauges("tilekv_scrub_rounds", "Looks at all objects so far").Add({})) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     MutexLock lock(mutex_);
@@ -44,6 +50,7 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     }
     if (usage_) SetUsage(usage_());
     if (held_) collection_held_.Set(held_() ? 1 : 0);
+    if (scrub_) SetScrub(scrub_());
     return registry_->Collect();
   }
 
@@ -54,6 +61,10 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
   void Watch(std::function<absl::StatusOr<StoreUsage>()> usage) {
     MutexLock lock(mutex_);
     usage_ = std::move(usage);
+  }
+  void WatchScrub(std::function<ScrubStats()> scrub) {
+    MutexLock lock(mutex_);
+    scrub_ = std::move(scrub);
   }
   void WatchHeld(std::function<bool()> held) {
     MutexLock lock(mutex_);
@@ -74,6 +85,13 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     disk_available_.Set(static_cast<double>(usage->disk_available_bytes));
   }
 
+  void SetScrub(const ScrubStats& scrub) const {
+    scrub_objects_.Set(static_cast<double>(scrub.objects));
+    scrub_bytes_.Set(static_cast<double>(scrub.bytes));
+    scrub_damaged_.Set(static_cast<double>(scrub.damaged));
+    scrub_rounds_.Set(static_cast<double>(scrub.rounds));
+  }
+
   const std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Gauge>& budget_used_;
   prometheus::Family<prometheus::Gauge>& budget_total_;
@@ -84,10 +102,15 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
   prometheus::Gauge& disk_total_;
   prometheus::Gauge& disk_available_;
   prometheus::Gauge& collection_held_;
+  prometheus::Gauge& scrub_objects_;
+  prometheus::Gauge& scrub_bytes_;
+  prometheus::Gauge& scrub_damaged_;
+  prometheus::Gauge& scrub_rounds_;
   mutable Mutex mutex_;
   std::vector<std::pair<std::string, ByteBudget*>> budgets_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::StatusOr<StoreUsage>()> usage_ ABSL_GUARDED_BY(mutex_);
   std::function<bool()> held_ ABSL_GUARDED_BY(mutex_);
+  std::function<ScrubStats()> scrub_ ABSL_GUARDED_BY(mutex_);
 };
 
 ServerMetrics::ServerMetrics()
@@ -153,6 +176,10 @@ void ServerMetrics::WatchBudget(std::string_view name, ByteBudget* budget) {
 
 void ServerMetrics::WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage) {
   scrape_->Watch(std::move(usage));
+}
+
+void ServerMetrics::WatchScrub(std::function<ScrubStats()> scrub) {
+  scrape_->WatchScrub(std::move(scrub));
 }
 
 void ServerMetrics::WatchCollectionHeld(std::function<bool()> held) {

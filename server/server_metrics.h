@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "kvstore/base/byte_budget.h"
 #include "kvstore/base/mutex.h"
+#include "kvstore/node/scrubber.h"
 #include "kvstore/object/object_store.h"
 
 namespace prometheus {
@@ -43,6 +44,7 @@ class ServerMetrics {
   void WatchBudget(std::string_view name, ByteBudget* budget);
   void WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage);
   void WatchCollectionHeld(std::function<bool()> held);
+  void WatchScrub(std::function<ScrubStats()> scrub);
 
   // What is given to a scraper.
   std::shared_ptr<prometheus::Collectable> collectable() const;

@@ -5,6 +5,7 @@ Usage: cli_commands_test.py PATH_OF_TILEKV [unittest's arguments]
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,16 +166,41 @@ class Stores(CliTest):
         self.assertEqual(done["deleted_objects"], 1)
         self.assertEqual(self.as_json("store", "gc")["deleted_objects"], 0)
         self.fails(USAGE, "store", "gc", "--dry-run", "--wait")
+        self.fails(USAGE, "store", "gc", "--dry-run", "--end-sessions")
+        self.fails(USAGE, "store", "gc", "--confirm", "no hexadecimal digits")
+        self.assertIn("no round is held", self.fails(USAGE, "store", "gc", "--confirm", "00ff"))
+        self.tilekv("store", "gc", "--end-sessions")
         self.assertEqual(len(self.run_raw("kv", "get", "k").stdout), 200_000)
 
     def test_fsck_finds_damage(self):
         self.tilekv("kv", "put", "k", "-", stdin=os.urandom(500_000))
         self.assertIn("sound", self.tilekv("store", "fsck", "--content"))
         damage_payloads(self.path("store"))
-        report = self.as_json("store", "fsck", "--content", code=DIFFERS)
+        report = self.as_json("store", "fsck", "--content", code=DATA_LOSS)
         self.assertGreater(report["problem_count"], 0)
-        self.tilekv("store", "fsck", "--content", code=DIFFERS)
+        self.tilekv("store", "fsck", "--content", code=DATA_LOSS)
         self.fails(DATA_LOSS, "kv", "get", "k")
+        self.assertTrue(report["problems"][0]["lost"])
+
+    def test_fsck_repairs_what_can_be(self):
+        self.tilekv("kv", "put", "k", "-", stdin=os.urandom(500_000))
+        orphan = self.path("store/payload/0/200")
+        with open(orphan, "wb") as file:
+            file.write(b"half a payload")
+        report = self.as_json("store", "fsck", "--repair", code=DIFFERS)
+        self.assertEqual((report["problem_count"], report["repaired_count"]), (1, 1))
+        self.assertFalse(os.path.exists(orphan))
+        self.assertIn("sound", self.tilekv("store", "fsck", "--repair"))
+
+    def test_a_lost_index_is_made_anew(self):
+        large = os.urandom(500_000)
+        self.tilekv("kv", "put", "large", "-", stdin=large)
+        self.tilekv("kv", "put", "small", "-", stdin=os.urandom(5_000))
+        shutil.rmtree(self.path("store/index"))
+        self.assertIn("--rebuild-index", self.fails(DATA_LOSS, "kv", "put", "k", "-"))
+        report = self.as_json("store", "fsck", "--rebuild-index", code=DATA_LOSS)
+        self.assertEqual([p["where"] for p in report["problems"]], ["key 'small'"])
+        self.assertEqual(self.run_raw("kv", "get", "large").stdout, large)
 
 
 class Models(CliTest):
@@ -468,7 +494,7 @@ class Models(CliTest):
                 os.unlink(os.path.join(folder, name))
         report = self.as_json("model", "verify", "m", code=DIFFERS)
         self.assertTrue(report["damages"])
-        self.tilekv("store", "fsck", "--content", code=DIFFERS)
+        self.tilekv("store", "fsck", "--content", code=DATA_LOSS)
         tiles = self.as_json("manifest", "show", "m", "--tensor", "embed", "--tiles")
         states = {tile["state"] for tile in tiles["tensors"][0]["tile_list"]}
         self.assertFalse(states & {"unique", "shared"}, states)

@@ -9,6 +9,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
+#include "kvstore/node/store_repair.h"
 
 namespace tilekv {
 namespace {
@@ -189,33 +190,58 @@ absl::StatusOr<int> StoreCollect(Context& context, const Arguments& arguments) {
   return sum.held() && !request.dry_run() ? kExitConditionUnmet : kExitDone;
 }
 
-absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
-  v1::FsckRequest request;
-  request.set_verify_content(arguments.Has("--content"));
-  // What is found damaged is marked so.
-  if (request.verify_content()) context.set_access(Access::kChange);
-  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
-  TILEKV_ASSIGN_OR_RETURN(v1::FsckResponse report, store->node().Fsck(request, context.call()));
-  bool sound = report.problem_count() == 0;
-  Output& out = context.out();
-  if (out.is_json()) {
-    Json json;
-    json["objects"] = report.objects();
-    json["bytes"] = report.bytes();
-    json["versions"] = report.versions();
-    json["values"] = report.values();
-    json["content_verified"] = request.verify_content();
-    json["problem_count"] = report.problem_count();
-    json["problems"] = Json::array();
-    for (const v1::FsckProblem& problem : report.problems()) {
-      json["problems"].push_back({{"kind", problem.kind()},
-                                  {"where", JsonText(problem.where())},
-                                  {"text", JsonText(problem.text())}});
-    }
-    TILEKV_RETURN_IF_ERROR(out.Document(json));
-    return sound ? kExitDone : kExitDiffers;
+// Makes the index of a store in a directory anew, before the store is opened.
+absl::Status RebuildIndexFirst(Context& context) {
+  TILEKV_ASSIGN_OR_RETURN(StoreUri uri, StoreUri::Parse(context.options().store));
+  if (uri.kind != StoreUri::Kind::kDirectory) {
+    return MakeError(Reason::kInvalidArgument,
+                     "--rebuild-index works on a store's directory that nobody has open: stop its "
+                     "server and name the directory");
   }
-  ListPrinter printer(out, {{"PROBLEM"}, {"WHERE"}, {"TEXT"}});
+  LocalEngineOptions options;
+  options.directory = uri.directory;
+  TILEKV_ASSIGN_OR_RETURN(IndexRebuildReport report, RebuildStoreIndex(options, context.call()));
+  std::string text = fmt::format("the index was made anew: {}, {} of them damaged, {} taken over",
+                                 Counted(report.rows, "object"), report.damaged,
+                                 Counted(report.small_contents, "small content"));
+  if (report.set_aside > 0) {
+    text += fmt::format("; {} whose header cannot be read moved to {}/damaged",
+                        Counted(report.set_aside, "file"), Printable(uri.directory));
+  }
+  if (!report.old_index.empty()) {
+    text += fmt::format("; the old one is {}", Printable(report.old_index));
+  }
+  if (!report.old_index_error.empty()) text += "; it could not be read: " + report.old_index_error;
+  context.Remark(text);
+  return absl::OkStatus();
+}
+
+Json FsckJson(const v1::FsckRequest& request, const v1::FsckResponse& report) {
+  Json json;
+  json["objects"] = report.objects();
+  json["bytes"] = report.bytes();
+  json["versions"] = report.versions();
+  json["values"] = report.values();
+  json["content_verified"] = request.verify_content();
+  json["problem_count"] = report.problem_count();
+  json["lost_count"] = report.lost_count();
+  json["repaired_count"] = report.repaired_count();
+  json["problems"] = Json::array();
+  for (const v1::FsckProblem& problem : report.problems()) {
+    json["problems"].push_back({{"kind", problem.kind()},
+                                {"where", JsonText(problem.where())},
+                                {"text", JsonText(problem.text())},
+                                {"lost", problem.lost()},
+                                {"repaired", problem.repaired()}});
+  }
+  return json;
+}
+
+absl::Status PrintFsck(Context& context, const v1::FsckRequest& request,
+                       const v1::FsckResponse& report) {
+  Output& out = context.out();
+  if (out.is_json()) return out.Document(FsckJson(request, report));
+  ListPrinter printer(out, {{"PROBLEM"}, {"WHERE"}, {"STATE"}, {"TEXT"}});
   for (const v1::FsckProblem& problem : report.problems()) {
     TILEKV_RETURN_IF_ERROR(printer.Add(
         {{problem.kind(), Printable(problem.where()), Printable(problem.text())}, nullptr}));
@@ -228,9 +254,26 @@ absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
       FormatSize(report.bytes()), Counted(report.versions(), "version"),
       Counted(report.values(), "value"), request.verify_content() ? ", every byte read" : "");
   TILEKV_RETURN_IF_ERROR(out.Line(
-      sound ? checked + ": " + out.style().Green("sound")
-            : checked + ": " + out.style().Red(Counted(report.problem_count(), "problem"))));
-  return sound ? kExitDone : kExitDiffers;
+      fmt::format("{}: {} ({} lost, {} repaired)", checked,
+                  out.style().Red(Counted(report.problem_count(), "problem")),
+                  FormatCount(report.lost_count()), FormatCount(report.repaired_count()))));
+  if (report.lost_count() == 0) return absl::OkStatus();
+  return out.Line(
+      "What is lost comes back when the same model or value is stored again from its source.");
+}
+
+absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
+  v1::FsckRequest request;
+  request.set_verify_content(arguments.Has("--content"));
+  request.set_repair(arguments.Has("--repair"));
+  if (arguments.Has("--rebuild-index")) TILEKV_RETURN_IF_ERROR(RebuildIndexFirst(context));
+  // What is found damaged is marked so.
+  if (request.verify_content() || request.repair()) context.set_access(Access::kChange);
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  TILEKV_ASSIGN_OR_RETURN(v1::FsckResponse report, store->node().Fsck(request, context.call()));
+  TILEKV_RETURN_IF_ERROR(PrintFsck(context, request, report));
+  if (report.lost_count() > 0) return kExitDataLoss;
+  return report.problem_count() > 0 ? kExitDiffers : kExitDone;
 }
 
 }  // namespace
@@ -276,8 +319,16 @@ std::vector<CommandSpec> StoreCommandSpecs() {
       {.noun = "store",
        .verb = "fsck",
        .summary = "check that everything named is there and sound",
-       .help = "Exits with 1 when there are problems.",
-       .flags = {{"--content", "", "", "read and hash every object too"}},
+       .help =
+           "Exits with 6 when a name needs what cannot be read, else with 1 when there are "
+           "problems. Repairing deletes nothing that may be the last copy: bad copies are put in "
+           "quarantine, files that belong to no object are removed, counts are set right.",
+       .flags = {{"--content", "", "", "read and hash every object too"},
+                 {"--repair", "", "", "repair what can be"},
+                 {"--rebuild-index", "", "",
+                  fmt::format("first make the index anew from the payload files; what was below {} "
+                              "is lost with an index that cannot be read",
+                              FormatSizeShort(kInlineContentBytes))}},
        .access = Access::kRead,
        .handler = StoreFsck},
       StoreRecodeSpec(),

@@ -89,9 +89,11 @@ inline constexpr uint64_t kBallastBytes = 256 * kMiB;
 inline constexpr uint64_t kBallastOnDisksOverBytes = 16 * kGiB;
 inline constexpr uint32_t kLockStripes = 1'024;
 
-// --- time
-// ----------------------------------------------------------------------------------------------------------
-inline constexpr int64_t kSessionLease_s = 600;
+// --- scrubbing
+// -----------------------------------------------------------------------------------------------------
+inline constexpr int64_t kScrubPeriod_s = 14 * 24 * 3600;        // every object is read within
+inline constexpr uint64_t kScrubLeastBytesPerSecond = 1 * kMiB;  // however little is stored
+
 // --- collection
 // ----------------------------------------------------------------------------------------------------
 inline constexpr int64_t kCollectEvery_s = 3'600;           // a node collects by itself
@@ -100,6 +102,9 @@ inline constexpr uint64_t kCollectMemoryBytes = 32 * kMiB;  // of the list of wh
 inline constexpr uint64_t kCollectHoldPercent = 20;
 inline constexpr uint64_t kCollectHoldBytes = 10 * kGiB;
 
+// --- time
+// ----------------------------------------------------------------------------------------------------------
+inline constexpr int64_t kSessionLease_s = 600;
 inline constexpr int64_t kSessionDetachedLease_s = 30;  // a session whose keep-alive call broke
 inline constexpr int64_t kSessionMax_s = 24 * 3600;
 inline constexpr int64_t kRollingSession_s = 60;

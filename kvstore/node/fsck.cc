@@ -1,7 +1,11 @@
 #include "kvstore/node/fsck.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -16,18 +20,94 @@ namespace tilekv {
 namespace {
 
 constexpr int kMaxListedProblems = 1'000;
+constexpr size_t kRowsAtOnce = 1'024;  // between two looks at the rows
+
+// What the versions of a model say that its head should say.
+struct VersionCounts {
+  uint64_t latest = 0;
+  uint64_t highest = 0;
+  uint64_t deleted = 0;
+  std::unordered_set<uint64_t> live;  // numbers
+};
+absl::StatusOr<VersionCounts> CountVersions(CatalogSnapshot& snapshot, const std::string& ns,
+                                            const std::string& name) {
+  VersionCounts counts;
+  KeyRange range = VersionRange(ns, name);
+  TILEKV_RETURN_IF_ERROR(
+      VisitEntries(snapshot, range.start, range.end, [&](const CatalogEntry& entry) {
+        v1::VersionRecord record;
+        if (!record.ParseFromString(entry.value)) return absl::OkStatus();  // told elsewhere
+        counts.highest = record.number();
+        if (record.deleted_micros() != 0) {
+          ++counts.deleted;
+          return absl::OkStatus();
+        }
+        counts.latest = record.number();
+        counts.live.insert(record.number());
+        return absl::OkStatus();
+      }));
+  return counts;
+}
+
+// Sets the head right. False: there is none.
+absl::StatusOr<bool> RecountModel(NodeContext& node, const std::string& ns,
+                                  const std::string& name) {
+  auto plan = [&](HeadState& head, CatalogTxn&) -> absl::StatusOr<bool> {
+    if (!head.exists) return false;
+    TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node.catalog.Snapshot());
+    TILEKV_ASSIGN_OR_RETURN(VersionCounts counts, CountVersions(*snapshot, ns, name));
+    head.head.set_latest(counts.latest);
+    head.head.set_live_versions(counts.live.size());
+    head.head.set_deleted_versions(counts.deleted);
+    head.head.set_next_version(std::max(head.head.next_version(), counts.highest + 1));
+    return true;
+  };
+  return ChangeModel(node, ns, name, TxnPurpose::kRemove, plan);
+}
 
 class Check {
  public:
-  Check(NodeContext& node, const CallContext& context) : node_(node), context_(context) {}
+  Check(NodeContext& node, bool repair, const CallContext& context)
+      : node_(node), repair_(repair), context_(context) {}
 
-  void Problem(std::string kind, std::string where, std::string text) {
+  enum class Outcome { kFound, kRepaired, kLost };
+  void Problem(std::string kind, std::string where, std::string text,
+               Outcome outcome = Outcome::kFound) {
+    bool lost = outcome == Outcome::kLost, repaired = outcome == Outcome::kRepaired;
     response_.set_problem_count(response_.problem_count() + 1);
+    response_.set_lost_count(response_.lost_count() + lost);
+    response_.set_repaired_count(response_.repaired_count() + repaired);
     if (response_.problems_size() == kMaxListedProblems) return;
     v1::FsckProblem& problem = *response_.add_problems();
     problem.set_kind(std::move(kind));
     problem.set_where(std::move(where));
     problem.set_text(std::move(text));
+    problem.set_lost(lost);
+    problem.set_repaired(repaired);
+  }
+
+  // Rows, files and counts. What is wrong with an object is told with the names that need it.
+  absl::Status Copies() {
+    return node_.objects.CheckCopies(
+        node_.domain, repair_,
+        [this](const CopyProblem& problem) {
+          if (problem.id && !problem.repaired) {
+            bad_[*problem.id] = {problem.kind, problem.text};
+            return;
+          }
+          Problem(problem.kind,
+                  problem.id ? fmt::format("object {}", problem.id->Hex()) : std::string("store"),
+                  problem.text, problem.repaired ? Outcome::kRepaired : Outcome::kFound);
+        },
+        context_);
+  }
+
+  // Bad copies that no name needs.
+  void Unneeded() {
+    for (const auto& [id, bad] : bad_) {
+      if (seen_.contains(id)) continue;
+      Problem(bad.kind, fmt::format("object {}", id.Hex()), bad.text + "; no name needs it");
+    }
   }
 
   absl::Status Reached(const v1::ObjectRef& message, const std::string& whose) {
@@ -46,7 +126,7 @@ class Check {
     };
     visitor.unreadable = [&](const ObjectRef& ref, const absl::Status& status) {
       Problem(GetReason(status) == Reason::kInvalidArgument ? "tree" : "damaged", whose,
-              fmt::format("tree {}: {}", ref.id.Hex(), ErrorText(status)));
+              fmt::format("tree {}: {}", ref.id.Hex(), ErrorText(status)), Outcome::kLost);
       return absl::OkStatus();
     };
     TILEKV_RETURN_IF_ERROR(TreeWalk(node_).Walk(*root, visitor, context_));
@@ -66,26 +146,48 @@ class Check {
     });
   }
 
-  absl::Status Contents() {
-    std::vector<ObjectId> ids;
-    TILEKV_RETURN_IF_ERROR(
-        node_.objects.Scan(node_.domain, std::nullopt, [&ids](const ObjectRow& row) {
-          ids.push_back(row.ref.id);
-          return true;
-        }));
-    for (const ObjectId& id : ids) {
-      TILEKV_RETURN_IF_ERROR(context_.Check());
-      absl::StatusOr<bool> good = node_.objects.Verify(node_.domain, id);
-      if (!good.ok() && GetReason(good.status()) == Reason::kNotFound) continue;  // swept meanwhile
-      TILEKV_RETURN_IF_ERROR(good.status());
-      if (!*good) Problem("damaged", fmt::format("object {}", id.Hex()), "does not hash to its id");
+  // Reads every object, or, without `all`, those that are quarantined: a disk that failed for a
+  // while gives them back.
+  absl::Status Contents(bool all) {
+    std::optional<ObjectId> after;
+    while (true) {
+      std::vector<ObjectRow> rows;
+      TILEKV_RETURN_IF_ERROR(node_.objects.Scan(node_.domain, after, [&rows](const ObjectRow& row) {
+        rows.push_back(row);
+        return rows.size() < kRowsAtOnce;
+      }));
+      if (rows.empty()) return absl::OkStatus();
+      after = rows.back().ref.id;
+      for (const ObjectRow& row : rows) {
+        if (!all && row.state != RowState::kQuarantined) continue;
+        TILEKV_RETURN_IF_ERROR(context_.Check());
+        TILEKV_RETURN_IF_ERROR(OneContent(row));
+      }
     }
-    return absl::OkStatus();
   }
 
   v1::FsckResponse& response() { return response_; }
 
  private:
+  struct Bad {
+    std::string kind;
+    std::string text;
+  };
+
+  absl::Status OneContent(const ObjectRow& row) {
+    absl::StatusOr<bool> good = node_.objects.Verify(node_.domain, row.ref.id);
+    // Swept meanwhile.
+    if (GetReason(good.status()) == Reason::kNotFound) return absl::OkStatus();
+    TILEKV_RETURN_IF_ERROR(good.status());
+    if (!*good) {
+      bad_.try_emplace(row.ref.id, Bad{"damaged", "does not hash to its id"});
+    } else if (row.state == RowState::kQuarantined) {
+      Problem("damaged", fmt::format("object {}", row.ref.id.Hex()),
+              "was quarantined and passes its check again", Outcome::kRepaired);
+    }
+    return absl::OkStatus();
+  }
+
   // Whether it can be read.
   absl::StatusOr<bool> CheckObject(const ObjectRef& ref, const std::string& whose) {
     TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, node_.objects.Stat(node_.domain, ref.id));
@@ -94,11 +196,16 @@ class Check {
     std::string text =
         fmt::format("object {} (level {}, {} bytes)", ref.id.Hex(), ref.level, ref.length);
     if (!row || row->ref != ref) {
-      Problem("missing", whose, text + (row ? " is here under another level or length" : ""));
+      Problem("missing", whose, text + (row ? " is here under another level or length" : ""),
+              Outcome::kLost);
+      return false;
+    }
+    if (auto bad = bad_.find(ref.id); bad != bad_.end()) {
+      Problem(bad->second.kind, whose, text + ": " + bad->second.text, Outcome::kLost);
       return false;
     }
     if (row->state == RowState::kQuarantined) {
-      Problem("damaged", whose, text + " failed a check and is quarantined");
+      Problem("damaged", whose, text + " failed a check and is quarantined", Outcome::kLost);
       return false;
     }
     return true;
@@ -106,45 +213,50 @@ class Check {
 
   absl::Status OneModel(CatalogSnapshot& snapshot, const std::string& ns, const std::string& name,
                         const v1::ModelHead& head) {
-    uint64_t latest = 0, live = 0, deleted = 0;
-    std::unordered_set<uint64_t> live_numbers;
-    KeyRange range = VersionRange(ns, name);
-    TILEKV_RETURN_IF_ERROR(
-        VisitEntries(snapshot, range.start, range.end, [&](const CatalogEntry& entry) {
-          v1::VersionRecord record;
-          if (!record.ParseFromString(entry.value)) return absl::OkStatus();  // told elsewhere
-          if (record.deleted_micros() != 0) {
-            ++deleted;
-            return absl::OkStatus();
-          }
-          ++live;
-          latest = record.number();
-          live_numbers.insert(record.number());
-          return absl::OkStatus();
-        }));
+    TILEKV_ASSIGN_OR_RETURN(VersionCounts counts, CountVersions(snapshot, ns, name));
     std::string whose = ModelText(ns, name);
-    if (latest != head.latest() || live != head.live_versions() ||
-        deleted != head.deleted_versions() || latest >= head.next_version()) {
+    if (counts.latest != head.latest() || counts.live.size() != head.live_versions() ||
+        counts.deleted != head.deleted_versions() || counts.highest >= head.next_version()) {
+      Outcome outcome = Outcome::kFound;
+      if (repair_) {
+        TILEKV_ASSIGN_OR_RETURN(bool repaired, RecountModel(node_, ns, name));
+        if (repaired) outcome = Outcome::kRepaired;
+      }
       Problem("record", whose,
               fmt::format("the head says latest {}, {} live, {} deleted, next {}; its versions say "
                           "{}, {}, {}",
                           head.latest(), head.live_versions(), head.deleted_versions(),
-                          head.next_version(), latest, live, deleted));
+                          head.next_version(), counts.latest, counts.live.size(), counts.deleted),
+              outcome);
     }
-    range = TagRange(ns, name);
-    return VisitEntries(snapshot, range.start, range.end, [&](const CatalogEntry& entry) {
-      v1::TagRecord tag;
-      if (!tag.ParseFromString(entry.value) || !live_numbers.contains(tag.number())) {
-        Problem("record", whose,
-                fmt::format("tag '{}' is on version {}, which is not there",
-                            Printable(ParseModelKey(entry.key)->last), tag.number()));
-      }
-      return absl::OkStatus();
-    });
+    KeyRange range = TagRange(ns, name);
+    return VisitEntries(
+        snapshot, range.start, range.end, [&](const CatalogEntry& entry) -> absl::Status {
+          v1::TagRecord tag;
+          if (tag.ParseFromString(entry.value) && counts.live.contains(tag.number())) {
+            return absl::OkStatus();
+          }
+          Outcome outcome = Outcome::kFound;
+          if (repair_) {
+            TILEKV_ASSIGN_OR_RETURN(
+                TxnResult removed,
+                node_.Txn({.compares = {Compare::Mod(entry.key, entry.mod_revision)},
+                           .writes = {CatalogWrite::Delete(entry.key)}},
+                          TxnPurpose::kRemove));
+            if (removed.applied) outcome = Outcome::kRepaired;
+          }
+          Problem("record", whose,
+                  fmt::format("tag '{}' is on version {}, which is not there",
+                              Printable(ParseModelKey(entry.key)->last), tag.number()),
+                  outcome);
+          return absl::OkStatus();
+        });
   }
 
   NodeContext& node_;
+  const bool repair_;
   const CallContext& context_;
+  std::unordered_map<ObjectId, Bad, ObjectIdHash> bad_;  // whose copies cannot be used
   v1::FsckResponse response_;
   std::unordered_set<ObjectId, ObjectIdHash> seen_;
 };
@@ -154,7 +266,11 @@ class Check {
 absl::StatusOr<v1::FsckResponse> RunFsck(NodeContext& node, const v1::FsckRequest& request,
                                          const CallContext& context) {
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node.catalog.Snapshot());
-  Check check(node, context);
+  Check check(node, request.repair(), context);
+  TILEKV_RETURN_IF_ERROR(check.Copies());
+  if (request.verify_content() || request.repair()) {
+    TILEKV_RETURN_IF_ERROR(check.Contents(request.verify_content()));
+  }
   TILEKV_RETURN_IF_ERROR(check.Models(*snapshot));
   KeyRange range = AllVersionsRange();
   TILEKV_RETURN_IF_ERROR(
@@ -184,8 +300,7 @@ absl::StatusOr<v1::FsckResponse> RunFsck(NodeContext& node, const v1::FsckReques
         if (!value.record.has_object()) return absl::OkStatus();
         return check.Reached(value.record.object(), WhoseText(value));
       }));
-  snapshot.reset();
-  if (request.verify_content()) TILEKV_RETURN_IF_ERROR(check.Contents());
+  check.Unneeded();
   return check.response();
 }
 

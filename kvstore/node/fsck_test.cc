@@ -53,6 +53,43 @@ TEST_F(FsckTest, DamageIsFoundWhereContentIsRead) {
   EXPECT_THAT(Kinds(Fsck()), testing::ElementsAre("damaged")) << "it is quarantined now";
 }
 
+TEST_F(FsckTest, WhatANameNeedsAndNobodyHasIsLostWhatNoNameNeedsIsNot) {
+  ObjectRef root = Import("m", "tile");
+  ObjectRef garbage = PutObject(Begin().session_rev(), 0, std::string(100'000, 'g'));
+  objects_.FlipBit(kDefaultDomain, root.id, 30);
+  objects_.FlipBit(kDefaultDomain, garbage.id, 30);
+  v1::FsckResponse response = Fsck(true);
+  ASSERT_EQ(response.problem_count(), 2u) << response.DebugString();
+  EXPECT_EQ(response.lost_count(), 1u);
+  EXPECT_EQ(response.problems(0).where(), "default/m@1");
+  EXPECT_TRUE(response.problems(0).lost());
+  EXPECT_THAT(response.problems(1).text(), testing::HasSubstr("no name needs it"));
+  EXPECT_FALSE(response.problems(1).lost());
+}
+
+TEST_F(FsckTest, RepairSetsHeadsRightAndTakesTagsOfWhatIsGone) {
+  Import("m", "tile");
+  v1::TagRecord tag;
+  tag.set_number(7);
+  v1::ModelHead head;
+  head.set_next_version(1);
+  ASSERT_TRUE(
+      catalog_
+          .Txn({.compares = {},
+                .writes = {CatalogWrite::Put(TagKey("default", "m", "t"), tag.SerializeAsString()),
+                           CatalogWrite::Put(HeadKey("default", "m"), head.SerializeAsString())}})
+          .ok());
+  v1::FsckRequest request;
+  request.set_repair(true);
+  v1::FsckResponse response = *node_->Fsck(request);
+  EXPECT_EQ(response.problem_count(), 2u);
+  EXPECT_EQ(response.repaired_count(), 2u) << response.DebugString();
+  EXPECT_EQ(Fsck().problem_count(), 0u);
+  Import("m", "another");
+  EXPECT_EQ(Fsck().problem_count(), 0u) << "version 2 was next";
+  EXPECT_EQ(Fsck().versions(), 2u);
+}
+
 TEST_F(FsckTest, RecordsThatContradictEachOtherAreFound) {
   Import("m", "tile");
   v1::TagRecord tag;

@@ -5,10 +5,12 @@
 #include "fmt/format.h"
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/copy_check.h"
 #include "kvstore/object/index_rows.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/object/stored_copy.h"
+#include "kvstore/object/uncached_file.h"
 
 namespace tilekv {
 namespace {
@@ -267,10 +269,12 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> EngineCore::OpenCopy(Domain domain
 absl::Status EngineCore::CheckCopy(Domain domain, const ObjectRow& row) {
   std::unique_ptr<File> file;
   if (row.file_number != 0) {
-    // What the page cache holds says nothing about the disk.
-    TILEKV_ASSIGN_OR_RETURN(file, options_.file_system->Open(payloads_->PathOf(row.file_number),
-                                                             FileSystem::OpenMode::kRead));
-    file->DropCache();
+    TILEKV_ASSIGN_OR_RETURN(
+        auto file, OpenUncached(options_.file_system, payloads_->PathOf(row.file_number), pool_));
+    TILEKV_ASSIGN_OR_RETURN(
+        copy, OpenPayload(std::move(file), superblock_.store_uuid, domain, row, nullptr));
+  } else {
+    TILEKV_ASSIGN_OR_RETURN(copy, OpenRow(domain, row, /*report_damage=*/false));
   }
   TILEKV_ASSIGN_OR_RETURN(auto copy, OpenRow(domain, row, /*report_damage=*/false));
   Buffer buffer = pool_->Get(std::min(row.ref.length, kVerifyStepBytes));
@@ -279,7 +283,6 @@ absl::Status EngineCore::CheckCopy(Domain domain, const ObjectRow& row) {
     uint64_t step = std::min(kVerifyStepBytes, row.ref.length - at);
     status = ReadContent(*copy, at, buffer.span().first(step), *pool_);
   }
-  if (file != nullptr) file->DropCache();
   return status;
 }
 
@@ -298,6 +301,69 @@ absl::StatusOr<bool> EngineCore::Verify(Domain domain, const ObjectId& id) {
     }
     return !bad;
   }
+}
+
+absl::Status EngineCore::CheckCopies(Domain domain, bool repair, const CopyProblemFound& found,
+                                     const CallContext& context) {
+  CopyCheckParts parts{.file_system = options_.file_system,
+                       .index = index_.get(),
+                       .directory = options_.directory,
+                       .store_uuid = superblock_.store_uuid,
+                       .refresh = nullptr};
+  StoreUsage before = usage_.Get();
+  auto on_bad = [&](const ObjectRow& row, CopyProblem problem) -> absl::Status {
+    if (repair && problem.kind == "index") {
+      TILEKV_ASSIGN_OR_RETURN(problem.repaired, NameFileAgain(domain, row));
+    } else if (repair) {
+      // Kept, whatever is left of it: it may be all there is.
+      TILEKV_RETURN_IF_ERROR(SetState(domain, row, RowState::kQuarantined).status());
+    }
+    found(problem);
+    return absl::OkStatus();
+  };
+  TILEKV_ASSIGN_OR_RETURN(StoreUsage counted, CheckAllCopies(parts, domain, on_bad, context));
+  StoreUsage after = usage_.Get();
+  // Quarantining changes no count but its own; a store that others change tells nothing.
+  bool still = before.objects == after.objects && before.stored_bytes == after.stored_bytes;
+  if (still && (counted.objects != after.objects || counted.content_bytes != after.content_bytes ||
+                counted.stored_bytes != after.stored_bytes)) {
+    CopyProblem problem{.kind = "counts",
+                        .id = std::nullopt,
+                        .text = fmt::format("the store counts {} objects with {} bytes; there are "
+                                            "{} with {}",
+                                            after.objects, after.content_bytes, counted.objects,
+                                            counted.content_bytes)};
+    if (repair) {
+      counted.quarantined_objects = after.quarantined_objects;
+      usage_.Set(counted);
+      problem.repaired = true;
+    }
+    found(problem);
+  }
+  return payloads_->VisitUnnamed([&](uint64_t number, const std::string& path) -> absl::Status {
+    CopyProblem problem{
+        .kind = "orphan-file",
+        .id = std::nullopt,
+        .text =
+            fmt::format("payload file {} belongs to no object: a put that ended half-way", number)};
+    if (repair) {
+      absl::Status removed = options_.file_system->Unlink(path);
+      if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+      problem.repaired = true;
+    }
+    found(problem);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<bool> EngineCore::NameFileAgain(Domain domain, const ObjectRow& seen) {
+  MutexLock lock(StripeOf(domain, seen.ref.id));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, seen.ref.id));
+  if (!row.has_value() || !IsSameCopy(*row, seen)) return false;
+  ObjectIndex::Batch batch(*index_);
+  batch.ReplaceRow(domain, std::nullopt, *row);
+  TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  return true;
 }
 
 }  // namespace tilekv

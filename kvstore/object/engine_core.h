@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/buffer_pool.h"
+#include "kvstore/base/call_context.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/file_system.h"
 #include "kvstore/base/mutex.h"
@@ -76,6 +77,9 @@ class EngineCore {
   absl::StatusOr<std::shared_ptr<ObjectReader>> OpenCopy(Domain domain, const ObjectId& id);
   // See ObjectStore::Verify.
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id);
+  // See ObjectStore::CheckCopies.
+  absl::Status CheckCopies(Domain domain, bool repair, const CopyProblemFound& found,
+                           const CallContext& context);
 
  private:
   explicit EngineCore(const LocalEngineOptions& options);
@@ -85,6 +89,8 @@ class EngineCore {
   size_t StripeIndex(Domain domain, const ObjectId& id) const;
   absl::StatusOr<std::shared_ptr<ObjectReader>> OpenRow(Domain domain, const ObjectRow& row,
                                                         bool report_damage);
+  // Gives the row's file its entry in the index back. False: the row is another by now.
+  absl::StatusOr<bool> NameFileAgain(Domain domain, const ObjectRow& seen);
   void OnDamage(Domain domain, const ObjectRow& row);
   // OK where the whole copy, read from the disk itself, hashes to the id.
   absl::Status CheckCopy(Domain domain, const ObjectRow& row);

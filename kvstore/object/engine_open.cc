@@ -39,10 +39,12 @@ absl::StatusOr<bool> MayCreateIndex(FileSystem& fs, const std::string& directory
   TILEKV_ASSIGN_OR_RETURN(bool has_index, fs.Exists(directory + "/index/CURRENT"));
   if (has_index) return false;
   auto lost = [&](std::string_view what) {
-    return MakeError(Reason::kDataLoss,
-                     fmt::format("'{}' holds {} but no index; restore the directory 'index' from a "
-                                 "backup",
-                                 Printable(directory), what));
+    return MakeError(
+        Reason::kDataLoss,
+        fmt::format("'{}' holds {} but no index; 'tilekv store fsck --rebuild-index' makes one "
+                    "from the payload files, or restore the directory 'index' from a "
+                    "backup",
+                    Printable(directory), what));
   };
   // Made after the index.
   TILEKV_ASSIGN_OR_RETURN(bool has_catalog, fs.Exists(directory + "/catalog/CURRENT"));

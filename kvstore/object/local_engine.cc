@@ -74,6 +74,11 @@ absl::StatusOr<StoreUsage> LocalEngine::Usage() {
   return usage;
 }
 
+absl::Status LocalEngine::CheckCopies(Domain domain, bool repair, const CopyProblemFound& found,
+                                      const CallContext& context) {
+  return core_->CheckCopies(domain, repair, found, context);
+}
+
 absl::Status LocalEngine::CheckWritable(uint64_t bytes) {
   TILEKV_RETURN_IF_ERROR(core_->health().CheckWritable());
   return bytes == 0 ? absl::OkStatus() : core_->disk().CheckRoom(bytes);

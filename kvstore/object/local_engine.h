@@ -52,6 +52,8 @@ class LocalEngine : public ObjectStore {
   absl::Status MarkSuspect(Domain domain, const ObjectId& id) override;
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;
   absl::StatusOr<StoreUsage> Usage() override;
+  absl::Status CheckCopies(Domain domain, bool repair, const CopyProblemFound& found,
+                           const CallContext& context) override;
   absl::Status CheckWritable(uint64_t bytes) override;
   void MakeRoomForDelete() override;
   absl::StatusOr<uint64_t> RemoveUnnamedFiles() override;

@@ -35,6 +35,15 @@ absl::Status FromRocks(const rocksdb::Status& status, std::string_view operation
   return MakeError(reason, fmt::format("index: {}: {}", operation, status.ToString()));
 }
 
+absl::Status OpenError(const rocksdb::Status& status, std::string_view operation) {
+  absl::Status error = FromRocks(status, operation);
+  if (GetReason(error) != Reason::kDataLoss) return error;
+  return MakeError(Reason::kDataLoss,
+                   fmt::format("{}; 'tilekv store fsck --rebuild-index' makes the index anew from "
+                               "the payload files",
+                               std::string(error.message().data(), error.message().size())));
+}
+
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
@@ -138,7 +147,7 @@ absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenWriter(const std::
   rocksdb::Status opened = OpenRocksDbAfterLoss(options, path, [&](const rocksdb::Options& how) {
     return rocksdb::DB::Open(how, path, Families(how), &handles, &db);
   });
-  TILEKV_RETURN_IF_ERROR(FromRocks(opened, "open"));
+  TILEKV_RETURN_IF_ERROR(OpenError(opened, "open"));
   index->db_.reset(db);
   index->rows_ = handles[0];
   index->contents_ = handles[1];

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/bytes.h"
+#include "kvstore/base/call_context.h"
 #include "kvstore/base/revision.h"
 #include "kvstore/object/encoding.h"
 #include "kvstore/object/object_hash.h"
@@ -98,6 +99,17 @@ struct StoreUsage {
   uint64_t quarantined_objects = 0;
 };
 
+// What a look at rows, files and counts has found. Kinds: `no-payload` (the content of a row is
+// gone), `payload` (it is cut short or another's), `index` (the index contradicts itself),
+// `orphan-file` (no row names it), `counts` (of objects and bytes).
+struct CopyProblem {
+  std::string kind;
+  std::optional<ObjectId> id;  // of the object whose copy it is; none: of no object
+  std::string text;
+  bool repaired = false;
+};
+using CopyProblemFound = std::function<void(const CopyProblem&)>;
+
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -144,6 +156,15 @@ class ObjectStore {
   // verified_at, or quarantined, in which case the result is false. NOT_FOUND when absent.
   virtual absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) = 0;
   virtual absl::StatusOr<StoreUsage> Usage() = 0;
+  // Whether rows, files and counts belong together; contents of files are not read (see Verify).
+  // `repair`: bad copies are quarantined, never deleted; what the index lacks is added; files that
+  // no row names go; counts are set right. Without it nothing changes. A read-only opening does not
+  // look for orphan files: it cannot tell them from those of puts in progress.
+  virtual absl::Status CheckCopies(Domain /*domain*/, bool /*repair*/,
+                                   const CopyProblemFound& /*found*/,
+                                   const CallContext& /*context*/) {
+    return absl::OkStatus();
+  }
   // Whether this many bytes may be added, here or by others on the same disk, as the catalog does:
   // STORE_FAILED after a failed sync, STORE_FULL where the disk would fall below the reserve (puts
   // in flight counted). 0: STORE_FAILED only.

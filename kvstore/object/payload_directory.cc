@@ -88,32 +88,37 @@ void PayloadDirectory::Remove(uint64_t number) {
 absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamed() {
   TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
   uint64_t removed = 0;
+  TILEKV_RETURN_IF_ERROR(VisitUnnamed([&](uint64_t, const std::string& path) -> absl::Status {
+    absl::Status unlinked = fs_->Unlink(path);
+    // Whoever took the file's name from its row has removed it meanwhile.
+    if (absl::IsNotFound(unlinked)) return absl::OkStatus();
+    removed += unlinked.ok();
+    return unlinked;
+  }));
+  return removed;
+}
+
+absl::Status PayloadDirectory::VisitUnnamed(const UnnamedFound& visit) {
   TILEKV_ASSIGN_OR_RETURN(auto folders, fs_->List(PayloadRoot(directory_)));
   for (const std::string& folder : folders) {
     std::optional<uint64_t> number = ParseNumber(folder);
     if (!number.has_value() || *number * kPayloadFilesPerDirectory >= first_number_) continue;
-    TILEKV_ASSIGN_OR_RETURN(uint64_t count, RemoveUnnamedIn(folder));
-    removed += count;
+    TILEKV_RETURN_IF_ERROR(VisitUnnamedIn(folder, visit));
   }
-  return removed;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamedIn(const std::string& folder) {
-  uint64_t removed = 0;
+absl::Status PayloadDirectory::VisitUnnamedIn(const std::string& folder,
+                                              const UnnamedFound& visit) {
   std::string path = PayloadRoot(directory_) + "/" + folder;
   TILEKV_ASSIGN_OR_RETURN(auto names, fs_->List(path));
   for (const std::string& name : names) {
     std::optional<uint64_t> number = ParseNumber(name);
     if (!number.has_value() || *number >= first_number_) continue;
     TILEKV_ASSIGN_OR_RETURN(bool named, index_->IsNamed(*number));
-    if (named) continue;
-    absl::Status unlinked = fs_->Unlink(path + "/" + name);
-    // Whoever took the file's name from its row has removed it meanwhile.
-    if (absl::IsNotFound(unlinked)) continue;
-    TILEKV_RETURN_IF_ERROR(unlinked);
-    ++removed;
+    if (!named) TILEKV_RETURN_IF_ERROR(visit(*number, path + "/" + name));
   }
-  return removed;
+  return absl::OkStatus();
 }
 
 }  // namespace tilekv

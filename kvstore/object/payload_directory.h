@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -38,6 +39,9 @@ class PayloadDirectory {
   // the first of this opening. A row that the index lacked then does not come back, as opening
   // loses nothing of its log but a torn end that was never acknowledged. Returns how many.
   absl::StatusOr<uint64_t> RemoveUnnamed();
+  // The same files, told one by one until `visit` gives an error.
+  using UnnamedFound = std::function<absl::Status(uint64_t number, const std::string& path)>;
+  absl::Status VisitUnnamed(const UnnamedFound& visit);
 
  private:
   PayloadDirectory(FileSystem* fs, const std::string& directory, ObjectIndex* index,
@@ -51,7 +55,7 @@ class PayloadDirectory {
         next_(numbers),
         reserved_end_(numbers) {}
   absl::Status MakeFolder(uint64_t folder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<uint64_t> RemoveUnnamedIn(const std::string& folder);
+  absl::Status VisitUnnamedIn(const std::string& folder, const UnnamedFound& visit);
 
   FileSystem* const fs_;
   const std::string directory_;

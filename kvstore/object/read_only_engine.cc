@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/copy_check.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_index.h"
 #include "kvstore/object/payload_directory.h"
@@ -16,6 +17,12 @@ namespace {
 
 absl::Status ReadOnly() {
   return MakeError(Reason::kPermissionDenied, "this store is open for reading only");
+}
+
+bool IsSameCopy(const std::optional<ObjectRow>& a, const std::optional<ObjectRow>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  return a->file_number == b->file_number && a->state == b->state &&
+         a->verified_at_micros == b->verified_at_micros;
 }
 
 bool IsMiss(const absl::Status& status) {
@@ -70,10 +77,15 @@ const std::string& ReadOnlyEngine::store_uuid() const { return superblock_->stor
 
 absl::StatusOr<std::shared_ptr<ObjectReader>> ReadOnlyEngine::Open(Domain domain,
                                                                    const ObjectId& id) {
-  auto copy = OpenAsSeen(options_, *superblock_, *index_, domain, id);
-  if (!IsMiss(copy.status())) return copy;
-  TILEKV_RETURN_IF_ERROR(Refresh());
-  return OpenAsSeen(options_, *superblock_, *index_, domain, id);
+  while (true) {
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> seen, index_->Get(domain, id));
+    auto copy = OpenAsSeen(options_, *superblock_, *index_, domain, id);
+    if (!IsMiss(copy.status())) return copy;
+    // A row goes before its file: where the row is still the same, the miss is true.
+    TILEKV_RETURN_IF_ERROR(Refresh());
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> now, index_->Get(domain, id));
+    if (IsSameCopy(seen, now)) return copy;
+  }
 }
 
 absl::StatusOr<std::optional<ObjectRow>> ReadOnlyEngine::Stat(Domain domain, const ObjectId& id) {
@@ -101,6 +113,22 @@ absl::StatusOr<StoreUsage> ReadOnlyEngine::Usage() {
   usage.disk_total_bytes = space.total_bytes;
   usage.disk_available_bytes = space.available_bytes;
   return usage;
+}
+
+absl::Status ReadOnlyEngine::CheckCopies(Domain domain, bool repair, const CopyProblemFound& found,
+                                         const CallContext& context) {
+  if (repair) return ReadOnly();
+  TILEKV_RETURN_IF_ERROR(Refresh());
+  CopyCheckParts parts{.file_system = options_.file_system,
+                       .index = index_.get(),
+                       .directory = options_.directory,
+                       .store_uuid = superblock_->store_uuid,
+                       .refresh = [this] { return Refresh(); }};
+  auto on_bad = [&found](const ObjectRow&, const CopyProblem& problem) {
+    found(problem);
+    return absl::OkStatus();
+  };
+  return CheckAllCopies(parts, domain, on_bad, context).status();
 }
 
 absl::StatusOr<std::unique_ptr<ObjectWriter>> ReadOnlyEngine::NewWriter(const PutSpec&) {

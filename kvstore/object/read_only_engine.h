@@ -2,7 +2,7 @@
 // byte.
 //
 // It sees what the writer had synced at the last refresh. A miss (no row, or a row whose file is
-// gone) refreshes once before it is believed. Every call that would write is PERMISSION_DENIED.
+// gone) is believed once a refresh has changed nothing about it. Every call that would write is PERMISSION_DENIED.
 // Thread-safe.
 #pragma once
 
@@ -45,6 +45,8 @@ class ReadOnlyEngine : public ObjectStore {
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;
   // Counted by a walk over all rows.
   absl::StatusOr<StoreUsage> Usage() override;
+  absl::Status CheckCopies(Domain domain, bool repair, const CopyProblemFound& found,
+                           const CallContext& context) override;
   absl::Status CheckWritable(uint64_t bytes) override;
 
  private:

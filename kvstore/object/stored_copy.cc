@@ -147,6 +147,13 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> OpenPayload(FileSystem* fs, const 
                                                           Domain domain, const ObjectRow& row,
                                                           DamageReport report) {
   TILEKV_ASSIGN_OR_RETURN(auto file, fs->Open(path, FileSystem::OpenMode::kRead));
+  return OpenPayload(std::move(file), store_uuid, domain, row, std::move(report));
+}
+
+absl::StatusOr<std::shared_ptr<ObjectReader>> OpenPayload(std::unique_ptr<File> file,
+                                                          const std::string& store_uuid,
+                                                          Domain domain, const ObjectRow& row,
+                                                          DamageReport report) {
   auto copy = std::make_shared<PayloadCopy>(row, std::move(report), std::move(file));
   TILEKV_RETURN_IF_ERROR(copy->Load({.domain = domain,
                                      .store_uuid = store_uuid,

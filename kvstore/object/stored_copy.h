@@ -20,6 +20,11 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> OpenPayload(FileSystem* fs, const 
                                                           const std::string& store_uuid,
                                                           Domain domain, const ObjectRow& row,
                                                           DamageReport report);
+// The same of a file that is open.
+absl::StatusOr<std::shared_ptr<ObjectReader>> OpenPayload(std::unique_ptr<File> file,
+                                                          const std::string& store_uuid,
+                                                          Domain domain, const ObjectRow& row,
+                                                          DamageReport report);
 // A small content as the index holds it: block table and stored bytes. Leaves are recomputed, so
 // the id vouches for them.
 absl::StatusOr<std::shared_ptr<ObjectReader>> OpenSmallContent(std::string value,

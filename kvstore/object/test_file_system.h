@@ -20,10 +20,12 @@ class TestFileSystem : public FileSystem {
   // Called from any thread; set before the store is opened.
   using Hook = std::function<absl::Status(const std::string& operation, const std::string& path)>;
   Hook hook;
-  std::optional<DiskSpace> space;  // none: the disk's own
+  std::function<void(const std::string& path, OpenMode mode)> on_open;  // every opening of a file
+  std::optional<DiskSpace> space;                                       // none: the disk's own
   bool refuse_direct = false;
 
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
+    if (on_open != nullptr) on_open(path, mode);
     TILEKV_RETURN_IF_ERROR(Call("open", path));
     if (refuse_direct && mode == OpenMode::kCreateNewDirect) mode = OpenMode::kCreateNew;
     TILEKV_ASSIGN_OR_RETURN(auto file, base_->Open(path, mode));

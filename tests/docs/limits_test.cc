@@ -54,6 +54,12 @@ std::optional<uint64_t> ParseValue(const std::string& text) {
   { #constant, static_cast < uint64_t>(constant) }
 const std::map<std::string, uint64_t>& Constants() {
   static const std::map<std::string, uint64_t> kConstants = {
+      TILEKV_LIMIT(kCollectEvery_s),
+      TILEKV_LIMIT(kCollectHoldBytes),
+      TILEKV_LIMIT(kCollectHoldPercent),
+      TILEKV_LIMIT(kCollectMemoryBytes),
+      TILEKV_LIMIT(kScrubLeastBytesPerSecond),
+      TILEKV_LIMIT(kScrubPeriod_s),
       TILEKV_LIMIT(kDefaultMaxObjectBytes),
       TILEKV_LIMIT(kLeastMaxObjectBytes),
       TILEKV_LIMIT(kGreatestMaxObjectBytes),

@@ -1,0 +1,282 @@
+// Damage in a store's directory, as its users and fsck meet it.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/local_catalog.h"
+#include "kvstore/node/local_node.h"
+#include "kvstore/node/open_catalog.h"
+#include "kvstore/node/store_repair.h"
+#include "kvstore/object/engine_test_util.h"
+#include "kvstore/object/object_hash.h"
+#include "kvstore/object/payload_directory.h"
+#include "kvstore/object/test_file_system.h"
+#include "kvstore/wire/object_messages.h"
+
+namespace tilekv {
+namespace {
+
+class StoreDamageTest : public testing::Test {
+ protected:
+  StoreDamageTest() { Open(); }
+
+  void Open() {
+    Close();
+    LocalEngineOptions options;
+    options.directory = directory_.path();
+    options.create_if_missing = true;
+    options.clock = &clock_;
+    options.file_system = &fs_;
+    engine_ = *LocalEngine::Open(options);
+    catalog_ = *OpenStoreCatalog(directory_.path(), false, *engine_);
+    NodeOptions node;
+    node.clock = &clock_;
+    node_ = *LocalNode::Create(*engine_, *catalog_, node);
+  }
+  void Close() {
+    node_.reset();
+    catalog_.reset();
+    engine_.reset();
+  }
+  // The value's object.
+  ObjectRef PutValue(const std::string& key, const std::string& content) {
+    v1::PutValueHeader header;
+    header.set_key(key);
+    header.set_request_id(std::string(16, 'r'));
+    SpanSource source(AsBytes(content));
+    auto outcome = node_->PutValue(header, &source, nullptr);
+    EXPECT_TRUE(outcome.ok() && outcome->applied()) << outcome.status();
+    return RefOf(0, AsBytes(content));
+  }
+  absl::Status Read(const ObjectRef& ref) {
+    std::string out(ref.length, 0);
+    ObjectRead read{
+        .ref = ref, .offset = 0, .out = {reinterpret_cast<uint8_t*>(out.data()), out.size()}};
+    return node_->ReadObjects({&read, 1});
+  }
+  RowState StateOf(const ObjectRef& ref) { return (*engine_->Stat(kDefaultDomain, ref.id))->state; }
+  std::string FileOf(const ObjectRef& ref) {
+    return PayloadPath(directory_.path(), (*engine_->Stat(kDefaultDomain, ref.id))->file_number);
+  }
+  v1::FsckResponse Fsck(bool repair = false, bool content = false) {
+    v1::FsckRequest request;
+    request.set_repair(repair);
+    request.set_verify_content(content);
+    auto response = node_->Fsck(request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return *response;
+  }
+
+  IndexRebuildReport RebuildNow() {
+    LocalEngineOptions options;
+    options.directory = directory_.path();
+    options.clock = &clock_;
+    auto report = RebuildStoreIndex(options);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? *report : IndexRebuildReport();
+  }
+
+  TestDirectory directory_;
+  TestFileSystem fs_;
+  ManualClock clock_;
+  std::unique_ptr<LocalEngine> engine_;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<LocalNode> node_;
+};
+
+constexpr uint64_t kInFile = 200'000;
+
+TEST_F(StoreDamageTest, AReadThatMeetsDamageMarksTheRowAndStoringAgainHeals) {
+  std::string content(kInFile, 'c');
+  ObjectRef ref = PutValue("k", content);
+  FlipBitInFile(FileOf(ref), kPayloadHeaderBytes + 100'000);
+  EXPECT_EQ(GetReason(Read(ref)), Reason::kDataLoss);
+  EXPECT_EQ(StateOf(ref), RowState::kSuspect);
+  PutValue("k", content);
+  EXPECT_TRUE(Read(ref).ok());
+  EXPECT_EQ(StateOf(ref), RowState::kGood);
+  EXPECT_EQ(Fsck(false, true).problem_count(), 0u);
+}
+
+TEST_F(StoreDamageTest, AReportFromOutsideCountsOnlyAfterTheNodeHasReadItsOwnDisk) {
+  ObjectRef good = PutValue("good", std::string(kInFile, 'g'));
+  ObjectRef bad = PutValue("bad", std::string(kInFile, 'b'));
+  FlipBitInFile(FileOf(bad), kPayloadHeaderBytes + 100'000);
+  v1::ReportDamageRequest report;
+  ObjectRefToWire(good, report.add_refs());
+  ObjectRefToWire(bad, report.add_refs());
+  auto response = node_->ReportDamage(report);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(response->good(0));
+  EXPECT_FALSE(response->good(1));
+  EXPECT_EQ(StateOf(good), RowState::kGood) << "whoever reported it was wrong";
+  EXPECT_EQ(StateOf(bad), RowState::kQuarantined);
+}
+
+TEST_F(StoreDamageTest, APutOfWhatWasNotVerifiedForLongReadsTheOldPayloadAndReplacesABadOne) {
+  std::string content(kInFile, 'c');
+  ObjectRef ref = PutValue("k", content);
+  FlipBitInFile(FileOf(ref), kPayloadHeaderBytes + 100'000);
+  PutValue("other", content);
+  EXPECT_EQ(GetReason(Read(ref)), Reason::kDataLoss) << "it was checked a moment ago";
+  ASSERT_TRUE(engine_->Verify(kDefaultDomain, ref.id).ok());
+  PutValue("k", content);
+  ASSERT_TRUE(Read(ref).ok());
+
+  FlipBitInFile(FileOf(ref), kPayloadHeaderBytes + 100'000);
+  clock_.Advance((kVerifiedFor_s + 1) * 1'000'000);
+  PutValue("other", content);
+  EXPECT_TRUE(Read(ref).ok());
+  EXPECT_EQ(StateOf(ref), RowState::kGood);
+}
+
+TEST_F(StoreDamageTest, FsckNamesWhatNeedsAPayloadThatIsGoneOrShort) {
+  ObjectRef gone = PutValue("gone", std::string(kInFile, 'g'));
+  ObjectRef cut = PutValue("cut", std::string(kInFile, 'c'));
+  PutValue("sound", std::string(kInFile, 's'));
+  std::filesystem::remove(FileOf(gone));
+  std::filesystem::resize_file(FileOf(cut), 100'000);
+  v1::FsckResponse found = Fsck();
+  ASSERT_EQ(found.problem_count(), 2u) << found.DebugString();
+  EXPECT_EQ(found.lost_count(), 2u);
+  EXPECT_EQ(found.problems(0).where(), "key 'cut'");
+  EXPECT_EQ(found.problems(0).kind(), "payload");
+  EXPECT_EQ(found.problems(1).where(), "key 'gone'");
+  EXPECT_EQ(found.problems(1).kind(), "no-payload");
+  EXPECT_EQ(StateOf(cut), RowState::kGood) << "looking changes nothing";
+
+  Fsck(true);
+  EXPECT_EQ(StateOf(gone), RowState::kQuarantined);
+  EXPECT_EQ(StateOf(cut), RowState::kQuarantined);
+  EXPECT_TRUE(std::filesystem::exists(FileOf(cut))) << "it may be all there is";
+  PutValue("gone", std::string(kInFile, 'g'));
+  PutValue("cut", std::string(kInFile, 'c'));
+  EXPECT_EQ(Fsck(false, true).problem_count(), 0u) << "storing again heals";
+}
+
+TEST_F(StoreDamageTest, APayloadThatComesBackIsTakenAgainByRepair) {
+  ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
+  std::string file = FileOf(ref);
+  std::filesystem::rename(file, file + ".away");
+  EXPECT_EQ(Fsck(true).lost_count(), 1u);
+  std::filesystem::rename(file + ".away", file);
+  v1::FsckResponse repaired = Fsck(true);
+  EXPECT_EQ(repaired.lost_count(), 0u);
+  EXPECT_EQ(repaired.repaired_count(), 1u) << repaired.DebugString();
+  EXPECT_TRUE(Read(ref).ok());
+  EXPECT_EQ(Fsck().problem_count(), 0u);
+}
+
+TEST_F(StoreDamageTest, FilesThatNoRowNamesAreFoundAndRemovedOnlyByRepair) {
+  ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
+  std::string orphan = std::filesystem::path(FileOf(ref)).parent_path() / "200";
+  std::ofstream(orphan) << "half a payload";
+  EXPECT_EQ(Fsck().problem_count(), 0u) << "it may be of a put in progress";
+  Open();
+  v1::FsckResponse found = Fsck();
+  ASSERT_EQ(found.problem_count(), 1u) << found.DebugString();
+  EXPECT_EQ(found.problems(0).kind(), "orphan-file");
+  EXPECT_EQ(found.lost_count(), 0u);
+  EXPECT_TRUE(std::filesystem::exists(orphan));
+  EXPECT_EQ(Fsck(true).repaired_count(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(orphan));
+  EXPECT_EQ(Fsck().problem_count(), 0u);
+  EXPECT_TRUE(Read(ref).ok());
+}
+
+TEST_F(StoreDamageTest, ALostIndexIsMadeAnewFromThePayloadsAndNamesTheSmallValuesLostWithIt) {
+  ObjectRef first = PutValue("large 1", std::string(kInFile, '1'));
+  ObjectRef second = PutValue("large 2", std::string(kInFile, '2'));
+  ObjectRef bad = PutValue("bad", std::string(kInFile, 'b'));
+  PutValue("small", std::string(5'000, 's'));
+  PutValue("inline", "in the catalog");
+  FlipBitInFile(FileOf(bad), kPayloadHeaderBytes + 100'000);
+  uint64_t number = (*engine_->Stat(kDefaultDomain, second.id))->file_number;
+  Close();
+  std::filesystem::remove_all(directory_ / "index");
+
+  IndexRebuildReport report = RebuildNow();
+  EXPECT_EQ(report.rows, 3u);
+  EXPECT_EQ(report.damaged, 1u);
+  EXPECT_EQ(report.small_contents, 0u);
+  Open();
+  EXPECT_TRUE(Read(first).ok());
+  EXPECT_TRUE(Read(second).ok());
+  EXPECT_EQ(StateOf(bad), RowState::kQuarantined);
+  v1::FsckResponse found = Fsck();
+  ASSERT_EQ(found.problem_count(), 2u) << found.DebugString();
+  EXPECT_EQ(found.lost_count(), 2u);
+  EXPECT_EQ(found.problems(0).where(), "key 'bad'");
+  EXPECT_EQ(found.problems(1).where(), "key 'small'");
+  EXPECT_GT(
+      (*engine_->Stat(kDefaultDomain, PutValue("new", std::string(kInFile, 'n')).id))->file_number,
+      number)
+      << "numbers are not used twice";
+  EXPECT_TRUE(node_->Collect({}).ok());
+  EXPECT_TRUE(Read(first).ok());
+}
+
+TEST_F(StoreDamageTest, ARebuildTakesOverWhatTheOldIndexStillGivesAndKeepsIt) {
+  ObjectRef large = PutValue("large", std::string(kInFile, 'l'));
+  ObjectRef small = PutValue("small", std::string(5'000, 's'));
+  Close();
+  IndexRebuildReport report = RebuildNow();
+  EXPECT_EQ(report.rows, 2u);
+  EXPECT_EQ(report.small_contents, 1u);
+  EXPECT_EQ(report.old_index, directory_ / "index.old");
+  EXPECT_EQ(report.old_index_error, "");
+  Open();
+  EXPECT_TRUE(Read(large).ok());
+  EXPECT_TRUE(Read(small).ok());
+  EXPECT_EQ(Fsck(false, true).problem_count(), 0u);
+}
+
+TEST_F(StoreDamageTest, ARebuildThatEndedBetweenItsTwoRenamesIsDoneAgain) {
+  ObjectRef small = PutValue("small", std::string(5'000, 's'));
+  Close();
+  std::filesystem::rename(directory_ / "index", directory_ / "index.old");
+  std::filesystem::create_directory(directory_ / "index.new");
+  EXPECT_EQ(RebuildNow().small_contents, 1u);
+  Open();
+  EXPECT_TRUE(Read(small).ok());
+}
+
+TEST_F(StoreDamageTest, ARebuildKeepsFilesWhoseHeaderCannotBeReadAndLeavesUnfinishedOnes) {
+  ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
+  std::string file = FileOf(ref);
+  uint64_t file_bytes = std::filesystem::file_size(file);
+  Close();
+  FlipBitInFile(file, 100);
+  std::string unfinished = std::filesystem::path(file).parent_path() / "9";
+  std::ofstream(unfinished) << std::string(kPayloadHeaderBytes + 10, '\0');
+  IndexRebuildReport report = RebuildNow();
+  EXPECT_EQ(report.rows, 0u);
+  EXPECT_EQ(report.set_aside, 1u);
+  EXPECT_EQ(report.unfinished, 1u);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "damaged/1"), file_bytes);
+  Open();
+  EXPECT_EQ(Fsck().lost_count(), 1u);
+}
+
+TEST_F(StoreDamageTest, AStoreThatIsOpenIsNotRebuilt) {
+  LocalEngineOptions options;
+  options.directory = directory_.path();
+  EXPECT_EQ(GetReason(RebuildStoreIndex(options).status()), Reason::kStoreLocked);
+}
+
+TEST_F(StoreDamageTest, ScrubbingReadsPastThePageCache) {
+  ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
+  bool direct = false;
+  fs_.on_open = [&](const std::string& path, FileSystem::OpenMode mode) {
+    direct |= path == FileOf(ref) && mode == FileSystem::OpenMode::kReadDirect;
+  };
+  EXPECT_TRUE(*engine_->Verify(kDefaultDomain, ref.id));
+  EXPECT_TRUE(direct);
+  fs_.on_open = nullptr;
+}
+
+}  // namespace
+}  // namespace tilekv

@@ -1,0 +1,34 @@
+// What can be checked on the copies of a store without reading their content: that rows, files and
+// small contents belong together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kvstore/base/call_context.h"
+#include "kvstore/base/file_system.h"
+#include "kvstore/object/object_index.h"
+#include "kvstore/object/object_store.h"
+
+namespace tilekv {
+
+struct CopyCheckParts {
+  FileSystem* file_system = nullptr;
+  ObjectIndex* index = nullptr;
+  std::string directory;
+  std::string store_uuid;
+  // Before a problem is believed: what the rows say by now.
+  std::function<absl::Status()> refresh;
+};
+
+// Goes through all rows of the domain but those that are quarantined already. `found` is told of
+// each whose file is gone, too short or another's, whose small content is gone or does not hash to
+// its id, or whose file's number is not the row's in the index. Rows that changed meanwhile are
+// none of them. Returns the counts of all rows, as StoreUsage has them.
+using BadCopyFound = std::function<absl::Status(const ObjectRow& row, const CopyProblem& problem)>;
+absl::StatusOr<StoreUsage> CheckAllCopies(const CopyCheckParts& parts, Domain domain,
+                                          const BadCopyFound& found, const CallContext& context);
+
+}  // namespace tilekv

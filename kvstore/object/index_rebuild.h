@@ -1,0 +1,42 @@
+// Making the index of a store anew from the headers of its payload files, where it is lost or
+// damaged.
+//
+// 1. The store is locked: nobody else has it open.
+// 2. Every payload file is read whole. A good one gets a row, a damaged one a quarantined row. One
+//    whose header cannot be read is moved to DIR/damaged: it may be all there is. One without a
+//    header is of a put that ended half-way, and is left for collection.
+// 3. Contents below kInlineContentBytes lived in the index itself: what the old one still gives is
+//    taken over, checked to its id. The others are lost with it.
+// 4. The new index, whole and synced, takes the place of the old one, which is kept as
+//    DIR/index.old (.2, .3, ...). A process that ends before leaves the store as it was, or without
+//    an index: then this is done again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kvstore/base/call_context.h"
+#include "kvstore/base/revision.h"
+#include "kvstore/object/local_engine_options.h"
+
+namespace tilekv {
+
+struct IndexRebuildReport {
+  uint64_t rows = 0;            // in the new index
+  uint64_t damaged = 0;         // of these, quarantined
+  uint64_t small_contents = 0;  // of these, taken over from the old index
+  uint64_t unfinished = 0;      // files without a header
+  uint64_t set_aside = 0;       // files in DIR/damaged
+  std::string old_index;        // where it is now; empty: there was none
+  std::string old_index_error;  // why it gave no more; empty: it gave everything
+};
+
+// `touched_rev` is given to all rows: at least the catalog's present revision, so that nothing that
+// a session of before had linked looks older than it is. NOT_FOUND: no store. STORE_LOCKED: it is
+// open.
+absl::StatusOr<IndexRebuildReport> RebuildIndex(const LocalEngineOptions& options,
+                                                Revision touched_rev,
+                                                const CallContext& context = {});
+
+}  // namespace tilekv
