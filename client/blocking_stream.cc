@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "kvstore/base/status.h"
 
 namespace tilekv {
 
@@ -92,11 +91,10 @@ absl::Status BlockingStream::Finish(const std::string& what) {
   reactor_->RemoveHold();
   grpc::Status status = reactor_->watch.Wait(context_);
   if (reactor_->watch.stalled()) {
-    return MakeError(
-        Reason::kNodeUnavailable,
+    return Stalled(
         fmt::format("node {} made no progress with {} for too long", channels_.address(), what));
   }
-  return FromGrpc(status, channels_.address());
+  return FromGrpc(status, reactor_->call, context_, channels_.address());
 }
 
 }  // namespace tilekv

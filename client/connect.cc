@@ -1,7 +1,9 @@
 #include "client/connect.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "kvstore/base/clock.h"
 #include "kvstore/base/status.h"
 #include "kvstore/model_name.h"
 #include "kvstore/node_store.h"
@@ -9,17 +11,28 @@
 namespace tilekv {
 namespace {
 
+constexpr int64_t kNanosPerMilli = 1'000'000;
+
 absl::StatusOr<std::unique_ptr<KvStore>> ConnectNodes(const StoreUri& uri,
                                                       const ConnectOptions& options) {
   absl::Status failed;
+  const int64_t until_nanos =
+      Clock::System()->MonotonicNanos() + options.remote.connect_timeout_ms * kNanosPerMilli;
+  size_t hosts_left = uri.hosts.size();
   for (const std::string& address : uri.hosts) {
-    auto node = ConnectNode(address, options.remote);
+    RemoteOptions remote = options.remote;
+    int64_t left_nanos = until_nanos - Clock::System()->MonotonicNanos();
+    remote.connect_timeout_ms =
+        std::max<int64_t>(1, left_nanos / static_cast<int64_t>(hosts_left--) / kNanosPerMilli);
+    auto node = ConnectNode(address, remote, options.context);
+    if (options.context.cancelled()) return options.context.Check();
     if (!node.ok()) {
       failed = failed.ok() ? node.status() : WithContext(node.status(), ErrorText(failed));
       continue;
     }
     NodeStoreOptions store;
     store.uri = uri.ToString();
+    store.retry.waiting = options.waiting;
     store.pool = BufferPool::Create(options.open.memory_bytes / 4);
     return NewNodeStore(*std::move(node), std::move(store));
   }

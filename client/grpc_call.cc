@@ -1,10 +1,15 @@
 #include "client/grpc_call.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "fmt/format.h"
 #include "kvstore/base/clock.h"
+#include "kvstore/base/retry_hint.h"
+#include "kvstore/base/status.h"
 #include "kvstore/wire/status_wire.h"
 
 namespace tilekv {
@@ -12,6 +17,8 @@ namespace {
 
 // How soon a cancelled context or a stall is noticed.
 constexpr std::chrono::milliseconds kLookEvery(50);
+// A node that asks for more is not believed.
+constexpr int64_t kMostRetryAfter_ms = 10'000;
 
 }  // namespace
 
@@ -21,8 +28,29 @@ void SetDeadline(const CallContext& context, grpc::ClientContext& call) {
   call.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(left_nanos));
 }
 
-absl::Status FromGrpc(const grpc::Status& status, const std::string& node) {
-  return StatusFromWire(status.error_code(), status.error_message(), status.error_details(), node);
+absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& call,
+                      const CallContext& context, const std::string& node) {
+  if (status.error_code() == grpc::StatusCode::CANCELLED && status.error_details().empty() &&
+      !context.cancelled()) {
+    return MakeError(
+        Reason::kNodeUnavailable,
+        fmt::format("node {} broke the call off: it is being stopped, or gave the call up", node));
+  }
+  absl::Status error =
+      StatusFromWire(status.error_code(), status.error_message(), status.error_details(), node);
+  if (error.ok()) return error;
+  const auto& trailers = call.GetServerTrailingMetadata();
+  auto found = trailers.find(kRetryAfterTrailer);
+  int64_t after_ms = 0;
+  if (found == trailers.end() ||
+      !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &after_ms)) {
+    return error;
+  }
+  return WithRetryAfter(error, std::min(after_ms, kMostRetryAfter_ms));
+}
+
+absl::Status Stalled(std::string text) {
+  return WithoutRetry(MakeError(Reason::kNodeUnavailable, std::move(text)));
 }
 
 std::vector<Bytes> PiecesOf(const grpc::ByteBuffer& message, std::vector<grpc::Slice>& slices) {

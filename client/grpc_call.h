@@ -18,8 +18,12 @@ namespace tilekv {
 
 // Gives the call the context's deadline.
 void SetDeadline(const CallContext& context, grpc::ClientContext& call);
-// The error that the node sent, or that gRPC made.
-absl::Status FromGrpc(const grpc::Status& status, const std::string& node);
+// The error that the node sent, or that gRPC made, with what the node asks of who tries again.
+// `call` is over. A call that was broken off though `context` still wants it is NODE_UNAVAILABLE.
+absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& call,
+                      const CallContext& context, const std::string& node);
+// That nothing of a call moved for so long: it was waited for, and is not tried again.
+absl::Status Stalled(std::string text);
 // The parts of a received message, which `slices` keeps alive.
 std::vector<Bytes> PiecesOf(const grpc::ByteBuffer& message, std::vector<grpc::Slice>& slices);
 

@@ -53,6 +53,6 @@ absl::StatusOr<v1::BatchPutResponse> RemoteBatchPut(RemoteChannels& channels,
                                                     const NodeService::ComparesFixed& fixed,
                                                     const CallContext& context);
 absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> RemoteKeepSession(
-    std::shared_ptr<RemoteChannels> channels, const std::string& token);
+    std::shared_ptr<RemoteChannels> channels, const std::string& token, const CallContext& context);
 
 }  // namespace tilekv

@@ -10,16 +10,18 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kvstore/base/call_context.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/node/node_service.h"
 
 namespace tilekv {
 
 struct RemoteOptions {
   int64_t connect_timeout_ms = 5'000;
-  // A bulk call of which nothing moves for so long ends with NODE_UNAVAILABLE, naming node and
-  // object.
-  int64_t progress_timeout_ms = 10'000;
-  // How long a node may take to make durable what it has received whole.
+  // A bulk call of which nothing moves for so long, or a question that is not answered, ends with
+  // NODE_UNAVAILABLE, naming node and object, and is not tried again.
+  int64_t progress_timeout_ms = kProgressTimeout_s * 1'000;
+  // How long a node may take to make durable what it has received whole, or was told.
   int64_t sync_timeout_ms = 60'000;
   int connections = 2;
 };
@@ -28,7 +30,8 @@ struct RemoteOptions {
 // NODE_UNAVAILABLE names the address and what to check, within the connect timeout. The node stays
 // usable when the server goes away and comes back.
 absl::StatusOr<std::shared_ptr<NodeService>> ConnectNode(const std::string& address,
-                                                         const RemoteOptions& options = {});
+                                                         const RemoteOptions& options = {},
+                                                         const CallContext& context = {});
 
 // Addresses are HOST:PORT.
 class RemoteTransport : public Transport {

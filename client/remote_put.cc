@@ -53,7 +53,7 @@ class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
         call_(std::make_unique<grpc::ClientContext>()),
         watch_(call_.get()) {}
 
-  grpc::Status Run(const v1::PutObjectHeader& header, const CallContext& context) {
+  absl::Status Run(const v1::PutObjectHeader& header, const CallContext& context) {
     SetDeadline(context, *call_);
     watch_.SetStallTimeout(channels_.options().progress_timeout_ms);
     channels_.NextBulk().PrepareBidiStreamingCall(call_.get(), kMethod, grpc::StubOptions(), this);
@@ -63,7 +63,8 @@ class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     Send(first, {});
     StartRead(&response_);
     StartCall();
-    grpc::Status status = watch_.Wait(context);
+    grpc::Status ended = watch_.Wait(context);
+    absl::Status status = FromGrpc(ended, *call_, context, channels_.address());
     // A message that was not sent to its end stays with the call until that goes.
     request_.Clear();
     call_.reset();
@@ -150,13 +151,12 @@ absl::StatusOr<bool> RemotePutObject(RemoteChannels& channels, const ObjectPut& 
   ObjectRefToWire(put.ref, header.mutable_ref());
   EncodingToWire(coded.encoding, header.mutable_encoding());
   PutReactor reactor(channels, raw ? put.content : AsBytes(coded.stored), coded.table);
-  grpc::Status status = reactor.Run(header, context);
+  absl::Status status = reactor.Run(header, context);
   if (reactor.stalled()) {
-    return MakeError(Reason::kNodeUnavailable,
-                     fmt::format("node {} took nothing of object {} for too long",
-                                 channels.address(), put.ref.id.Short()));
+    return Stalled(fmt::format("node {} took nothing of object {} for too long", channels.address(),
+                               put.ref.id.Short()));
   }
-  if (!status.ok()) return FromGrpc(status, channels.address());
+  TILEKV_RETURN_IF_ERROR(status);
   if (!reactor.answer().has_value()) {
     return MakeError(Reason::kInternal, fmt::format("node {} took object {} without an answer",
                                                     channels.address(), put.ref.id.Short()));

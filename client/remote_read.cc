@@ -39,6 +39,7 @@ class ReadReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteB
   RangeAssembler& assembler() { return assembler_; }
   const absl::Status& failed() const { return failed_; }
   bool stalled() { return watch_.stalled(); }
+  const grpc::ClientContext& call() const { return call_; }
 
  private:
   void OnReadDone(bool ok) override {
@@ -96,12 +97,11 @@ absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> rea
   }
   TILEKV_RETURN_IF_ERROR(reactor.failed());
   if (reactor.stalled()) {
-    return MakeError(
-        Reason::kNodeUnavailable,
-        fmt::format("node {} sent nothing of {} for {} ms", channels.address(),
-                    reactor.assembler().CurrentObject(), channels.options().progress_timeout_ms));
+    return Stalled(fmt::format("node {} sent nothing of {} for {} ms", channels.address(),
+                               reactor.assembler().CurrentObject(),
+                               channels.options().progress_timeout_ms));
   }
-  if (!status.ok()) return FromGrpc(status, channels.address());
+  if (!status.ok()) return FromGrpc(status, reactor.call(), context, channels.address());
   return reactor.assembler().Finish();
 }
 

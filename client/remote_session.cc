@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "client/remote_channels.h"
+#include "fmt/format.h"
+#include "kvstore/base/clock.h"
 #include "kvstore/base/mutex.h"
 #include "kvstore/base/status.h"
 
@@ -13,6 +15,8 @@ namespace {
 
 // A call that broke is opened again after this; the node gives the session far longer.
 constexpr std::chrono::milliseconds kReopenAfter(500);
+constexpr std::chrono::milliseconds kLookEvery(50);
+constexpr int64_t kNanosPerMilli = 1'000'000;
 
 // Holds the keep-alive call open in a thread of its own, and opens it again when it breaks, until
 // the node says that the session is gone.
@@ -26,7 +30,7 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
       MutexLock lock(mutex_);
       stopping_ = true;
       if (call_ != nullptr) call_->TryCancel();
-      stopped_.SignalAll();
+      changed_.SignalAll();
     }
     if (thread_.joinable()) thread_.join();
   }
@@ -36,11 +40,21 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
     return lost_;
   }
 
-  absl::Status Start() {
-    auto stream = std::make_unique<Stream>();
-    TILEKV_RETURN_IF_ERROR(Open(*stream));
-    thread_ = std::thread([this, stream = std::move(stream)]() mutable { Run(std::move(stream)); });
-    return absl::OkStatus();
+  // Until the node has answered once, in the thread that goes on with it.
+  absl::Status Start(const CallContext& context) {
+    const int64_t until_nanos = Clock::System()->MonotonicNanos() +
+                                channels_->options().progress_timeout_ms * kNanosPerMilli;
+    thread_ = std::thread([this] { Run(); });
+    MutexLock lock(mutex_);
+    while (!began_) {
+      if (changed_.WaitFor(mutex_, kLookEvery)) continue;
+      TILEKV_RETURN_IF_ERROR(context.Check());
+      if (Clock::System()->MonotonicNanos() > until_nanos) {
+        return Stalled(fmt::format("node {} did not answer KeepSession within {} ms",
+                                   channels_->address(), channels_->options().progress_timeout_ms));
+      }
+    }
+    return first_;
   }
 
  private:
@@ -68,10 +82,22 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
     grpc::Status status = stream.rw->Finish();
     MutexLock lock(mutex_);
     call_ = nullptr;
-    return FromGrpc(status, channels_->address());
+    return FromGrpc(status, stream.call, {}, channels_->address());
   }
 
-  void Run(std::unique_ptr<Stream> stream) {
+  void Run() {
+    auto first = std::make_unique<Stream>();
+    absl::Status opened = Open(*first);
+    {
+      MutexLock lock(mutex_);
+      began_ = true;
+      first_ = opened;
+      changed_.SignalAll();
+    }
+    if (opened.ok()) Keep(std::move(first));
+  }
+
+  void Keep(std::unique_ptr<Stream> stream) {
     while (true) {
       if (stream != nullptr) {
         v1::KeepSessionResponse response;
@@ -83,7 +109,7 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
       }
       {
         MutexLock lock(mutex_);
-        if (!stopping_) stopped_.WaitFor(mutex_, kReopenAfter);
+        if (!stopping_) changed_.WaitFor(mutex_, kReopenAfter);
         if (stopping_) return;
       }
       auto next = std::make_unique<Stream>();
@@ -104,7 +130,9 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
   const std::shared_ptr<RemoteChannels> channels_;
   const std::string token_;
   Mutex mutex_;
-  CondVar stopped_;
+  CondVar changed_;
+  bool began_ ABSL_GUARDED_BY(mutex_) = false;  // the first try to open is over
+  absl::Status first_ ABSL_GUARDED_BY(mutex_);  // how it ended
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;  // to be cancelled
@@ -114,9 +142,10 @@ class RemoteSessionKeeper : public NodeService::SessionKeeper {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> RemoteKeepSession(
-    std::shared_ptr<RemoteChannels> channels, const std::string& token) {
+    std::shared_ptr<RemoteChannels> channels, const std::string& token,
+    const CallContext& context) {
   auto keeper = std::make_unique<RemoteSessionKeeper>(std::move(channels), token);
-  TILEKV_RETURN_IF_ERROR(keeper->Start());
+  TILEKV_RETURN_IF_ERROR(keeper->Start(context));
   return keeper;
 }
 

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kvstore/base/retry_hint.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/memory_catalog.h"
 #include "kvstore/node/local_node.h"
@@ -22,7 +23,7 @@ absl::Status Lost() { return MakeError(Reason::kNodeUnavailable, "the connection
 class FlakyNode : public RetryingNode {
  public:
   explicit FlakyNode(std::shared_ptr<NodeService> node)
-      : RetryingNode(node, {.max_tries = 1}), node_(std::move(node)) {}
+      : RetryingNode(node, {.retry_for_ms = 0}), node_(std::move(node)) {}
 
   int lose_requests = 0;            // so many calls do not reach the node
   int lose_replies = 0;             // so many that follow do, but their reply is lost
@@ -49,7 +50,8 @@ class FlakyNode : public RetryingNode {
                                             const CallContext& context) override {
     return Call([&] { return node_->Commit(request, context); });
   }
-  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string&) override {
+  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string&,
+                                                             const CallContext&) override {
     class Keeper : public SessionKeeper {
      public:
       explicit Keeper(const absl::Status& status) : status_(status) {}
@@ -91,11 +93,19 @@ class ClientRetry : public testing::Test {
     std::shared_ptr<NodeService> local(node_.get(), [](NodeService*) {});
     flaky_ = std::make_shared<FlakyNode>(local);
     NodeStoreOptions options;
-    options.retry.sleep = [this](int64_t ms) { waits_.push_back(ms); };
+    options.retry.clock = &clock_;
+    options.retry.waiting = [this](const absl::Status&) { ++told_; };
+    options.retry.sleep = [this](int64_t ms) {
+      waits_.push_back(ms);
+      auto& [cancel, after] = cancel_after_waits_;
+      if (cancel != nullptr && waits_.size() == after) cancel->Cancel();
+      clock_.Advance(ms * 1'000);
+    };
     store_ = NewNodeStore(flaky_, options);
     direct_ = NewNodeStore(local, {});
   }
 
+  ManualClock clock_;
   MemoryObjectStore objects_;
   MemoryCatalog catalog_;
   std::unique_ptr<LocalNode> node_;
@@ -103,6 +113,8 @@ class ClientRetry : public testing::Test {
   std::unique_ptr<KvStore> store_;   // over the flaky connection
   std::unique_ptr<KvStore> direct_;  // over a good one
   std::vector<int64_t> waits_;
+  int told_ = 0;
+  std::pair<std::shared_ptr<CancelToken>, size_t> cancel_after_waits_;
 };
 
 TEST_F(ClientRetry, APutWhoseReplyIsLostIsDoneOnce) {
@@ -133,14 +145,61 @@ TEST_F(ClientRetry, APutThatNeverGetsAnAnswerIsUnknown) {
       << "nothing was sent";
 }
 
-TEST_F(ClientRetry, WaitsGrowAndAreJittered) {
-  flaky_->lose_requests = 100;
+TEST_F(ClientRetry, WaitsGrowAreJitteredAndLastAsLongAsDocumented) {
+  flaky_->lose_requests = 1'000;
   EXPECT_FALSE(store_->Put("k", "x").ok());
-  ASSERT_EQ(waits_.size(), 5u);
+  ASSERT_GT(waits_.size(), 10u);
+  int64_t all_ms = 0;
   for (size_t i = 0; i < waits_.size(); ++i) {
-    EXPECT_GE(waits_[i], 25 << i);
-    EXPECT_LE(waits_[i], 50 << i);
+    int64_t most_ms = std::min<int64_t>(i < 10 ? 50 << i : 2'000, 2'000);
+    all_ms += waits_[i];
+    EXPECT_LE(waits_[i], most_ms);
+    if (i + 1 < waits_.size()) {
+      EXPECT_GE(waits_[i], most_ms / 2);
+    }
   }
+  EXPECT_EQ(all_ms, kRetryFor_s * 1'000);
+  EXPECT_EQ(told_, 1) << "of the waiting, once";
+}
+
+TEST_F(ClientRetry, ANodeThatIsRestartedIsWaitedFor) {
+  ASSERT_TRUE(direct_->Put("k", "x").ok());
+  flaky_->lose_requests = 12;  // ten seconds or so
+  auto put = store_->Put("k", "y");
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_GT(clock_.MonotonicNanos(), int64_t{5'000'000'000});
+  EXPECT_EQ((*direct_->Get("k"))->content, "y");
+}
+
+TEST_F(ClientRetry, AWaitIsNeverShorterThanTheNodeAsksFor) {
+  flaky_->refuse = WithRetryAfter(MakeError(Reason::kOverloaded, "later"), 1'000);
+  ASSERT_TRUE(store_->Put("k", "x").ok());
+  ASSERT_EQ(waits_.size(), 1u);
+  EXPECT_GE(waits_[0], 1'000);
+  EXPECT_LE(waits_[0], 1'500);
+}
+
+TEST_F(ClientRetry, ANodeThatHangsIsNotWaitedForTwice) {
+  flaky_->refuse = WithoutRetry(Lost());
+  EXPECT_EQ(GetReason(store_->Put("k", "x").status()), Reason::kNodeUnavailable);
+  EXPECT_EQ(flaky_->calls, 1);
+  EXPECT_TRUE(waits_.empty());
+}
+
+TEST_F(ClientRetry, CancellingEndsTheTriesAsCancelled) {
+  flaky_->lose_requests = 1'000;
+  CallContext context;
+  context.cancel = std::make_shared<CancelToken>();
+  cancel_after_waits_ = {context.cancel, 3};
+  EXPECT_EQ(GetReason(store_->Put("k", "x", {.context = context}).status()), Reason::kCancelled);
+  EXPECT_EQ(flaky_->calls, 3);
+  cancel_after_waits_ = {context.cancel, 1'000};
+  EXPECT_EQ(GetReason(store_->Stat("k", context).status()), Reason::kCancelled);
+  EXPECT_EQ(GetReason(store_->Delete("k", {}, context).status()), Reason::kCancelled);
+  EXPECT_EQ(GetReason(store_->List({}, context).status()), Reason::kCancelled);
+  EXPECT_EQ(GetReason(store_->BatchGet({"k"}, context).status()), Reason::kCancelled);
+  EXPECT_EQ(GetReason(store_->MaxObjectBytes(context).status()), Reason::kCancelled);
+  EXPECT_EQ(GetReason(store_->BeginSession("test", context).status()), Reason::kCancelled);
 }
 
 TEST_F(ClientRetry, ASourceThatCannotBeReadAgainIsSentOnce) {

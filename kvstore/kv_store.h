@@ -126,21 +126,24 @@ class KvStore {
                                                        const ByteRange& range = {},
                                                        const CallContext& context = {}) = 0;
   absl::StatusOr<std::optional<Value>> Get(std::string_view key, const ByteRange& range = {});
-  virtual absl::StatusOr<std::optional<ValueInfo>> Stat(std::string_view key) = 0;
+  virtual absl::StatusOr<std::optional<ValueInfo>> Stat(std::string_view key,
+                                                        const CallContext& context = {}) = 0;
   virtual absl::StatusOr<DeleteResult> Delete(std::string_view key,
-                                              const WriteCondition& condition = {}) = 0;
-  virtual absl::StatusOr<ValuePage> List(const ListOptions& options) = 0;
+                                              const WriteCondition& condition = {},
+                                              const CallContext& context = {}) = 0;
+  virtual absl::StatusOr<ValuePage> List(const ListOptions& options,
+                                         const CallContext& context = {}) = 0;
   // In order; none where the key is absent. At most kMaxBatchOperations keys and kMaxBatchBytes of
   // contents.
   virtual absl::StatusOr<std::vector<std::optional<Value>>> BatchGet(
-      const std::vector<std::string>& keys) = 0;
+      const std::vector<std::string>& keys, const CallContext& context = {}) = 0;
   // Each entry by itself, not all or none. The same limits.
-  virtual absl::StatusOr<std::vector<PutResult>> BatchPut(
-      const std::vector<BatchPutEntry>& entries) = 0;
+  virtual absl::StatusOr<std::vector<PutResult>> BatchPut(const std::vector<BatchPutEntry>& entries,
+                                                          const CallContext& context = {}) = 0;
 
   // --- objects and sessions ---
   virtual absl::StatusOr<std::unique_ptr<UploadSession>> BeginSession(
-      const std::string& holder) = 0;
+      const std::string& holder, const CallContext& context = {}) = 0;
   virtual absl::Status ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats = nullptr,
                                    const CallContext& context = {}) = 0;
   // The whole content of one object.
@@ -149,7 +152,7 @@ class KvStore {
   // --- models and administration: the node's calls, with safe retries ---
   virtual NodeService& node() = 0;
   // Limits of the store, asked once and remembered.
-  virtual absl::StatusOr<uint64_t> MaxObjectBytes() = 0;
+  virtual absl::StatusOr<uint64_t> MaxObjectBytes(const CallContext& context = {}) = 0;
   // As the user wrote it: "tilekv://127.0.0.1:7070", "file:/data".
   virtual const std::string& uri() const = 0;
 };

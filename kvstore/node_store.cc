@@ -31,18 +31,20 @@ class NodeStore : public KvStore {
     TILEKV_RETURN_IF_ERROR(CheckKey(key));
     return get_.Get(key, sink, range, context);
   }
-  absl::StatusOr<std::optional<ValueInfo>> Stat(std::string_view key) override;
-  absl::StatusOr<DeleteResult> Delete(std::string_view key,
-                                      const WriteCondition& condition) override;
-  absl::StatusOr<ValuePage> List(const ListOptions& options) override;
-  absl::StatusOr<std::vector<std::optional<Value>>> BatchGet(
-      const std::vector<std::string>& keys) override;
-  absl::StatusOr<std::vector<PutResult>> BatchPut(
-      const std::vector<BatchPutEntry>& entries) override {
-    return put_.PutBatch(entries);
+  absl::StatusOr<std::optional<ValueInfo>> Stat(std::string_view key,
+                                                const CallContext& context) override;
+  absl::StatusOr<DeleteResult> Delete(std::string_view key, const WriteCondition& condition,
+                                      const CallContext& context) override;
+  absl::StatusOr<ValuePage> List(const ListOptions& options, const CallContext& context) override;
+  absl::StatusOr<std::vector<std::optional<Value>>> BatchGet(const std::vector<std::string>& keys,
+                                                             const CallContext& context) override;
+  absl::StatusOr<std::vector<PutResult>> BatchPut(const std::vector<BatchPutEntry>& entries,
+                                                  const CallContext& context) override {
+    return put_.PutBatch(entries, context);
   }
-  absl::StatusOr<std::unique_ptr<UploadSession>> BeginSession(const std::string& holder) override {
-    return NodeUploadSession::Begin(node_, *options_.retry.random, holder);
+  absl::StatusOr<std::unique_ptr<UploadSession>> BeginSession(const std::string& holder,
+                                                              const CallContext& context) override {
+    return NodeUploadSession::Begin(node_, *options_.retry.random, holder, context);
   }
   absl::Status ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats,
                            const CallContext& context) override {
@@ -54,11 +56,12 @@ class NodeStore : public KvStore {
     return absl::OkStatus();
   }
   NodeService& node() override { return node_; }
-  absl::StatusOr<uint64_t> MaxObjectBytes() override;
+  absl::StatusOr<uint64_t> MaxObjectBytes(const CallContext& context) override;
   const std::string& uri() const override { return options_.uri; }
 
  private:
-  absl::StatusOr<DeleteResult> DeleteVersion(std::string_view key, uint64_t version);
+  absl::StatusOr<DeleteResult> DeleteVersion(std::string_view key, uint64_t version,
+                                             const CallContext& context);
 
   const NodeStoreOptions options_;
   const std::shared_ptr<BufferPool> pool_;
@@ -73,30 +76,32 @@ absl::StatusOr<PutResult> NodeStore::Put(std::string_view key, ByteSource& sourc
                                          const PutOptions& options) {
   if (!options.chunked) return put_.Put(key, source, options);
   TILEKV_RETURN_IF_ERROR(CheckKey(key));
-  TILEKV_ASSIGN_OR_RETURN(uint64_t limit, MaxObjectBytes());
+  TILEKV_ASSIGN_OR_RETURN(uint64_t limit, MaxObjectBytes(options.context));
   if (source.length() && *source.length() <= limit) return put_.Put(key, source, options);
-  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<UploadSession> session,
-                          BeginSession(fmt::format("chunked put of key '{}'", Printable(key))));
+  TILEKV_ASSIGN_OR_RETURN(
+      std::unique_ptr<UploadSession> session,
+      BeginSession(fmt::format("chunked put of key '{}'", Printable(key)), options.context));
   return put_.PutChunked(key, source, *session, limit, options);
 }
 
-absl::StatusOr<std::optional<ValueInfo>> NodeStore::Stat(std::string_view key) {
+absl::StatusOr<std::optional<ValueInfo>> NodeStore::Stat(std::string_view key,
+                                                         const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(CheckKey(key));
   v1::GetValueRequest request;
   request.set_key(std::string(key));
-  TILEKV_ASSIGN_OR_RETURN(v1::GetValueResponse response, node_.GetValue(request));
+  TILEKV_ASSIGN_OR_RETURN(v1::GetValueResponse response, node_.GetValue(request, context));
   if (!response.found()) return std::nullopt;
   return ToValueInfo(response.info());
 }
 
 // Deletes exactly this version. A try without an answer is followed by the same one: the version
 // cannot come back, so absent or another version means that it is gone.
-absl::StatusOr<DeleteResult> NodeStore::DeleteVersion(std::string_view key, uint64_t version) {
+absl::StatusOr<DeleteResult> NodeStore::DeleteVersion(std::string_view key, uint64_t version,
+                                                      const CallContext& context) {
   v1::DeleteValueRequest request;
   request.set_key(std::string(key));
   request.set_request_id(options_.retry.random->Bytes(16));
   request.mutable_condition()->set_version(version);
-  const CallContext context;
   RetryPolicy policy(options_.retry, context);
   bool unknown = false;
   while (true) {
@@ -113,7 +118,7 @@ absl::StatusOr<DeleteResult> NodeStore::DeleteVersion(std::string_view key, uint
     }
     if (GetReason(response.status()) != Reason::kNodeUnavailable) return response.status();
     unknown = true;
-    if (policy.TryAgain()) continue;
+    if (policy.TryAgain(response.status())) continue;
     return MakeError(Reason::kOutcomeUnknown,
                      fmt::format("key '{}' may be deleted or not: {}", Printable(key),
                                  ErrorText(response.status())));
@@ -121,33 +126,34 @@ absl::StatusOr<DeleteResult> NodeStore::DeleteVersion(std::string_view key, uint
 }
 
 absl::StatusOr<DeleteResult> NodeStore::Delete(std::string_view key,
-                                               const WriteCondition& condition) {
+                                               const WriteCondition& condition,
+                                               const CallContext& context) {
   while (true) {
-    TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> found, Stat(key));
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> found, Stat(key, context));
     uint64_t version = found ? found->version : 0;
     bool met = condition.kind == WriteCondition::Kind::kNone ||
                (condition.kind == WriteCondition::Kind::kAbsent ? version == 0
                                                                 : version == condition.version);
     if (!met) return DeleteResult{false, found.has_value(), version};
     if (!found) return DeleteResult{true, false, 0};
-    absl::StatusOr<DeleteResult> result = DeleteVersion(key, version);
+    absl::StatusOr<DeleteResult> result = DeleteVersion(key, version, context);
     if (condition.kind != WriteCondition::Kind::kNone) return result;
     // Unconditional: what was there is gone, whoever took it away. A definite "not met" is another
     // write in between, which goes too.
     if (GetReason(result.status()) == Reason::kOutcomeUnknown) {
-      TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> now, Stat(key));
+      TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> now, Stat(key, context));
       if (!now || now->version != version) return DeleteResult{true, true, 0};
     }
     if (!result.ok() || result->applied) return result;
   }
 }
 
-absl::StatusOr<ValuePage> NodeStore::List(const ListOptions& options) {
+absl::StatusOr<ValuePage> NodeStore::List(const ListOptions& options, const CallContext& context) {
   v1::ListValuesRequest request;
   request.set_prefix(options.prefix);
   request.set_after(options.after);
   request.set_limit(options.limit);
-  TILEKV_ASSIGN_OR_RETURN(v1::ListValuesResponse response, node_.ListValues(request));
+  TILEKV_ASSIGN_OR_RETURN(v1::ListValuesResponse response, node_.ListValues(request, context));
   ValuePage page;
   page.more = response.more();
   for (const v1::ValueInfo& info : response.values()) page.values.push_back(ToValueInfo(info));
@@ -155,10 +161,10 @@ absl::StatusOr<ValuePage> NodeStore::List(const ListOptions& options) {
 }
 
 absl::StatusOr<std::vector<std::optional<Value>>> NodeStore::BatchGet(
-    const std::vector<std::string>& keys) {
+    const std::vector<std::string>& keys, const CallContext& context) {
   v1::BatchGetRequest request;
   for (const std::string& key : keys) request.add_keys(key);
-  TILEKV_ASSIGN_OR_RETURN(v1::BatchGetResponse response, node_.BatchGet(request));
+  TILEKV_ASSIGN_OR_RETURN(v1::BatchGetResponse response, node_.BatchGet(request, context));
   std::vector<std::optional<Value>> values;
   for (v1::GetValueResponse& result : *response.mutable_results()) {
     if (!result.found()) {
@@ -170,12 +176,12 @@ absl::StatusOr<std::vector<std::optional<Value>>> NodeStore::BatchGet(
   return values;
 }
 
-absl::StatusOr<uint64_t> NodeStore::MaxObjectBytes() {
+absl::StatusOr<uint64_t> NodeStore::MaxObjectBytes(const CallContext& context) {
   {
     MutexLock lock(mutex_);
     if (max_object_bytes_) return *max_object_bytes_;
   }
-  TILEKV_ASSIGN_OR_RETURN(v1::InfoResponse info, node_.Info({}));
+  TILEKV_ASSIGN_OR_RETURN(v1::InfoResponse info, node_.Info({}, context));
   MutexLock lock(mutex_);
   max_object_bytes_ = info.max_object_bytes();
   return info.max_object_bytes();

@@ -1,17 +1,22 @@
 #include "kvstore/retrying_node.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <thread>
 #include <utility>
 
 #include "fmt/format.h"
-#include "kvstore/base/clock.h"
+#include "kvstore/base/retry_hint.h"
 #include "kvstore/base/status.h"
 
 namespace tilekv {
 namespace {
 
-constexpr int kMaxDoublings = 6;
+constexpr int kMaxDoublings = 16;
+constexpr int64_t kNanosPerMilli = 1'000'000;
+constexpr int64_t kTellAfter_ms = 1'000;
+constexpr int64_t kLookEvery_ms = 20;  // how soon a wait ends whose caller has gone
 
 // What a call that is sent twice does, and what one without an answer may have done.
 enum class Effect {
@@ -39,14 +44,16 @@ absl::Status Explained(Effect effect, const absl::Status& status) {
 
 template <typename Call>
 auto Retry(Effect effect, const RetryOptions& options, const CallContext& context, Call call) {
+  using Result = decltype(call());
+  if (absl::Status wanted = context.Check(); !wanted.ok()) return Result(wanted);
   RetryPolicy policy(options, context);
-  auto result = call();
+  Result result = call();
   while (true) {
     Reason reason = GetReason(StatusOf(result));
     bool again = reason == Reason::kOverloaded ||
                  (reason == Reason::kNodeUnavailable && effect != Effect::kOnce);
-    if (!again || !policy.TryAgain()) {
-      if (!result.ok()) result = Explained(effect, StatusOf(result));
+    if (!again || !policy.TryAgain(StatusOf(result))) {
+      if (!result.ok()) result = Explained(effect, policy.Outcome(StatusOf(result)));
       return result;
     }
     result = call();
@@ -55,21 +62,49 @@ auto Retry(Effect effect, const RetryOptions& options, const CallContext& contex
 
 }  // namespace
 
-bool RetryPolicy::TryAgain() {
-  if (tries_ >= options_.max_tries || !context_.Check().ok()) return false;
-  int64_t most_ms = options_.first_wait_ms << std::min(tries_ - 1, kMaxDoublings);
-  ++tries_;
-  int64_t wait_ms = most_ms / 2 + static_cast<int64_t>(options_.random->Below(most_ms / 2 + 1));
+bool RetryPolicy::TryAgain(const absl::Status& failed) {
+  const RetryHint hint = GetRetryHint(failed);
+  if (hint.in_vain || !context_.Check().ok()) return false;
+  const int64_t now_nanos = options_.clock->MonotonicNanos();
+  if (waits_ == 0) failed_first_nanos_ = now_nanos;
+  const int64_t left_ms =
+      options_.retry_for_ms - (now_nanos - failed_first_nanos_) / kNanosPerMilli;
+  if (left_ms <= 0) return false;
+  if (options_.waiting != nullptr && !told_ && options_.retry_for_ms - left_ms >= kTellAfter_ms) {
+    told_ = true;
+    options_.waiting(failed);
+  }
+  const int64_t wait_ms = std::min(NextWaitMs(hint.after_ms), left_ms);
   if (context_.deadline_ns != std::numeric_limits<int64_t>::max()) {
-    int64_t left_ms = (context_.deadline_ns - Clock::System()->MonotonicNanos()) / 1'000'000;
-    if (left_ms <= wait_ms) return false;
+    int64_t in_time_ms =
+        (context_.deadline_ns - Clock::System()->MonotonicNanos()) / kNanosPerMilli;
+    if (in_time_ms <= wait_ms) return false;
   }
-  if (options_.sleep != nullptr) {
-    options_.sleep(wait_ms);
-  } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+  Wait(wait_ms);
+  return context_.Check().ok();
+}
+
+absl::Status RetryPolicy::Outcome(const absl::Status& failed) const {
+  return context_.cancelled() ? context_.Check() : failed;
+}
+
+int64_t RetryPolicy::NextWaitMs(int64_t asked_ms) {
+  int64_t most_ms =
+      std::min(options_.first_wait_ms << std::min(waits_, kMaxDoublings), options_.longest_wait_ms);
+  ++waits_;
+  int64_t grown_ms = most_ms / 2 + static_cast<int64_t>(options_.random->Below(most_ms / 2 + 1));
+  if (asked_ms <= grown_ms) return grown_ms;
+  // Not all of those who were refused together come back together.
+  return asked_ms + static_cast<int64_t>(options_.random->Below(asked_ms / 2 + 1));
+}
+
+void RetryPolicy::Wait(int64_t wait_ms) const {
+  if (options_.sleep != nullptr) return options_.sleep(wait_ms);
+  while (wait_ms > 0 && context_.Check().ok()) {
+    int64_t slice_ms = std::min(wait_ms, kLookEvery_ms);
+    std::this_thread::sleep_for(std::chrono::milliseconds(slice_ms));
+    wait_ms -= slice_ms;
   }
-  return true;
 }
 
 #define TILEKV_RETRY(Name, effect)                                                          \
@@ -110,9 +145,9 @@ absl::StatusOr<v1::CommitResponse> RetryingNode::CopyVersion(const v1::CopyVersi
 }
 
 absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> RetryingNode::KeepSession(
-    const std::string& token) {
-  const CallContext context;
-  return Retry(Effect::kNone, options_, context, [&] { return node_->KeepSession(token); });
+    const std::string& token, const CallContext& context) {
+  return Retry(Effect::kNone, options_, context,
+               [&] { return node_->KeepSession(token, context); });
 }
 
 absl::StatusOr<bool> RetryingNode::PutObject(const ObjectPut& put, const CallContext& context) {

@@ -4,7 +4,9 @@
 // comes in the end says so. Calls that may be sent twice are: reads,
 // links, puts of objects, sessions, commits (by their commit id). OVERLOADED: the call has not
 // happened; any call is sent again. Puts of values go through as they are: who knows their source
-// and their compare retries them (node_store.h). Waits grow from one try to the next, with jitter.
+// and their compare retries them (node_store.h). Waits grow from one try to the next, with jitter,
+// and are never shorter than the node asks for. Tries end after a time, not after a number: a node
+// that is restarted is waited for, one that hangs is not (retry_hint.h).
 //
 // Thread-safe where the other node is.
 #pragma once
@@ -13,16 +15,22 @@
 #include <memory>
 #include <string>
 
+#include "kvstore/base/clock.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/random.h"
 #include "kvstore/node/node_service.h"
 
 namespace tilekv {
 
 struct RetryOptions {
-  int max_tries = 6;
+  int64_t retry_for_ms = kRetryFor_s * 1'000;  // from the first failure on; 0: never
   int64_t first_wait_ms = 50;  // doubled from try to try; the wait is between half of it and all
+  int64_t longest_wait_ms = 2'000;
+  Clock* clock = Clock::System();
   Random* random = Random::System();
-  std::function<void(int64_t ms)> sleep;  // none: the thread sleeps
+  std::function<void(int64_t ms)> sleep;  // none: the thread sleeps, and wakes when cancelled
+  // Told once by each call that has been trying for longer than a second, from its thread.
+  std::function<void(const absl::Status& failed)> waiting;
 };
 
 // Whether to try again, after a wait. One for each call.
@@ -30,13 +38,21 @@ class RetryPolicy {
  public:
   RetryPolicy(const RetryOptions& options, const CallContext& context)
       : options_(options), context_(context) {}
-  // False: no more tries, or no more time. Otherwise waits first.
-  bool TryAgain();
+  // `failed` is how the last try ended. False: it is in vain, time is up, or the caller does not
+  // want it any more. Otherwise waits first.
+  bool TryAgain(const absl::Status& failed);
+  // The error of the whole call: CANCELLED where it was given up by its caller, else `failed`.
+  absl::Status Outcome(const absl::Status& failed) const;
 
  private:
+  int64_t NextWaitMs(int64_t asked_ms);
+  void Wait(int64_t wait_ms) const;
+
   const RetryOptions& options_;
   const CallContext& context_;
-  int tries_ = 1;
+  int waits_ = 0;
+  int64_t failed_first_nanos_ = 0;
+  bool told_ = false;
 };
 
 class RetryingNode : public NodeService {
@@ -74,7 +90,8 @@ class RetryingNode : public NodeService {
 #undef TILEKV_NODE_CALL
   absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
                                                  const CallContext& context = {}) override;
-  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string& token) override;
+  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(
+      const std::string& token, const CallContext& context = {}) override;
   absl::StatusOr<bool> PutObject(const ObjectPut& put, const CallContext& context = {}) override;
   absl::Status ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats = nullptr,
                            const CallContext& context = {}) override;

@@ -12,6 +12,7 @@ namespace tilekv {
 namespace {
 
 constexpr size_t kCommitIdBytes = 16;
+constexpr int64_t kEndWithin_ms = 2'000;
 
 // Errors after which the commit has surely not happened and will not.
 bool IsRefused(const absl::Status& status) {
@@ -22,15 +23,14 @@ bool IsRefused(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UploadSession>> NodeUploadSession::Begin(NodeService& node,
-                                                                        Random& random,
-                                                                        const std::string& holder) {
+absl::StatusOr<std::unique_ptr<UploadSession>> NodeUploadSession::Begin(
+    NodeService& node, Random& random, const std::string& holder, const CallContext& context) {
   v1::BeginSessionRequest request;
   request.set_holder(holder);
-  TILEKV_ASSIGN_OR_RETURN(v1::BeginSessionResponse begun, node.BeginSession(request));
+  TILEKV_ASSIGN_OR_RETURN(v1::BeginSessionResponse begun, node.BeginSession(request, context));
   auto session = std::unique_ptr<NodeUploadSession>(
       new NodeUploadSession(node, random, begun.token(), Revision{begun.session_rev()}));
-  TILEKV_ASSIGN_OR_RETURN(session->keeper_, node.KeepSession(session->token_));
+  TILEKV_ASSIGN_OR_RETURN(session->keeper_, node.KeepSession(session->token_, context));
   return session;
 }
 
@@ -38,8 +38,8 @@ NodeUploadSession::~NodeUploadSession() {
   keeper_.reset();
   v1::EndSessionRequest request;
   request.set_token(token_);
-  // If this fails its lease ends it.
-  node_.EndSession(request).IgnoreError();
+  // If this fails its lease ends it: not worth a wait for a node that is gone.
+  node_.EndSession(request, CallContext().WithTimeout(kEndWithin_ms)).IgnoreError();
 }
 
 absl::StatusOr<std::vector<bool>> NodeUploadSession::Link(std::span<const ObjectRef> refs,

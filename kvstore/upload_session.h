@@ -15,7 +15,8 @@ class NodeUploadSession : public UploadSession {
  public:
   // `node` and `random` outlive the session, and the session's calls are over when it is destroyed.
   static absl::StatusOr<std::unique_ptr<UploadSession>> Begin(NodeService& node, Random& random,
-                                                              const std::string& holder);
+                                                              const std::string& holder,
+                                                              const CallContext& context = {});
   ~NodeUploadSession() override;
 
   absl::StatusOr<std::vector<bool>> Link(std::span<const ObjectRef> refs,

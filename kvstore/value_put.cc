@@ -111,8 +111,9 @@ absl::StatusOr<PutResult> ValuePut::Send(v1::PutValueHeader header, ByteSource* 
     // A root's session is the caller's: when it is lost, a new try finds nothing else.
     bool again = reason == Reason::kNodeUnavailable || reason == Reason::kOverloaded ||
                  (definite && !header.has_root());
-    if (again && readable && policy.TryAgain()) continue;
-    if (!unknown || reason == Reason::kOutcomeUnknown) return result.status();
+    if (again && readable && policy.TryAgain(result.status())) continue;
+    if (reason == Reason::kOutcomeUnknown) return result.status();
+    if (!unknown) return policy.Outcome(result.status());
     return MakeError(Reason::kOutcomeUnknown,
                      fmt::format("key '{}': the write may have happened or not: {}",
                                  Printable(header.key()), ErrorText(result.status())));
@@ -182,8 +183,8 @@ absl::StatusOr<PutResult> ValuePut::PutChunked(std::string_view key, ByteSource&
   return Send(std::move(header), nullptr, options.context);
 }
 
-absl::StatusOr<std::vector<PutResult>> ValuePut::PutBatch(
-    const std::vector<BatchPutEntry>& entries) {
+absl::StatusOr<std::vector<PutResult>> ValuePut::PutBatch(const std::vector<BatchPutEntry>& entries,
+                                                          const CallContext& context) {
   v1::BatchPutRequest request;
   request.set_request_id(retry_.random->Bytes(kRequestIdBytes));
   for (const BatchPutEntry& entry : entries) {
@@ -192,7 +193,6 @@ absl::StatusOr<std::vector<PutResult>> ValuePut::PutBatch(
     item.set_content(entry.content);
     SetCondition(entry.condition, item.mutable_condition());
   }
-  const CallContext context;
   RetryPolicy policy(retry_, context);
   while (true) {
     std::vector<uint64_t> fixed;
@@ -216,8 +216,9 @@ absl::StatusOr<std::vector<PutResult>> ValuePut::PutBatch(
       request.mutable_compares()->Assign(fixed.begin(), fixed.end());
     }
     bool again = reason == Reason::kNodeUnavailable || reason == Reason::kOverloaded;
-    if (again && policy.TryAgain()) continue;
-    if (request.compares_size() == 0 || reason == Reason::kOutcomeUnknown) return result.status();
+    if (again && policy.TryAgain(result.status())) continue;
+    if (reason == Reason::kOutcomeUnknown) return result.status();
+    if (request.compares_size() == 0) return policy.Outcome(result.status());
     return MakeError(Reason::kOutcomeUnknown,
                      fmt::format("some of the batch may have been written, or all, or none: {}",
                                  ErrorText(result.status())));

@@ -30,7 +30,8 @@ class ValuePut {
   absl::StatusOr<PutResult> PutChunked(std::string_view key, ByteSource& source,
                                        UploadSession& session, uint64_t max_object_bytes,
                                        const PutOptions& options);
-  absl::StatusOr<std::vector<PutResult>> PutBatch(const std::vector<BatchPutEntry>& entries);
+  absl::StatusOr<std::vector<PutResult>> PutBatch(const std::vector<BatchPutEntry>& entries,
+                                                  const CallContext& context);
 
  private:
   absl::StatusOr<PutResult> Send(v1::PutValueHeader header, ByteSource* source,

@@ -118,7 +118,7 @@ class SliceUpdate {
 absl::StatusOr<WriteReport> UpdateSlice(KvStore& store, const ModelName& base,
                                         const std::string& tensor, const std::string& slice,
                                         Bytes content, const WriteOptions& write) {
-  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes());
+  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes(write.context));
   TILEKV_ASSIGN_OR_RETURN(auto reader, ModelReader::Open(store, base,
                                                          {.memory_bytes = write.memory_bytes,
                                                           .context = write.context}));

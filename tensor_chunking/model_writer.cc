@@ -311,7 +311,7 @@ absl::StatusOr<std::optional<ObjectRef>> PutSourceFiles(
 
 absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
                                        const WriteInput& input, const WriteOptions& options) {
-  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes());
+  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes(options.context));
   TILEKV_ASSIGN_OR_RETURN(auto base, OpenBase(store, target, options));
   if (!options.base.has_value() && base != nullptr &&
       ConditionFails(options.if_latest, base->version().record().number())) {
@@ -342,7 +342,7 @@ absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
 absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(KvStore& store, const ModelName& target,
                                                     const WriteInput& input,
                                                     const WriteOptions& options) {
-  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes());
+  TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes(options.context));
   TILEKV_ASSIGN_OR_RETURN(auto base, OpenBase(store, target, options));
   TILEKV_ASSIGN_OR_RETURN(WritePlan plan,
                           PlanUnits(input, max_object_bytes, options, TileShapesOf(base.get())));

@@ -46,7 +46,7 @@ v1::CommitRequest MakeRequest(const ModelName& target, const WriteOptions& optio
 absl::StatusOr<WriteReport> OnePass(
     KvStore& store, const ModelName& target, const WriteOptions& options, const CommitFacts& facts,
     const std::function<absl::StatusOr<CommitTrees>(WriteSession&)>& put_all, WriteCounts& counts) {
-  TILEKV_ASSIGN_OR_RETURN(auto upload, store.BeginSession(Holder()));
+  TILEKV_ASSIGN_OR_RETURN(auto upload, store.BeginSession(Holder(), options.context));
   WriteSession session(*upload, options.codec, options.context);
   absl::StatusOr<CommitTrees> trees = put_all(session);
   // What an earlier pass has sent is new all the same, though this one finds it there.

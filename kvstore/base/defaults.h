@@ -62,6 +62,7 @@ inline constexpr size_t kMaxSourceFolderFiles = 100'000;
 inline constexpr int kMaxSourceFolderDepth = 32;
 inline constexpr uint64_t kChunkBytes = 8 * kMiB;  // of a chunked blob, within the object limit
 inline constexpr uint64_t kMaxExplicitTiles = 1'048'576;  // of a tensor whose tile shape was given
+inline constexpr uint64_t kLeastExplicitTileBytes = 64 * kKiB;  // of such a tile, where it cuts
 inline constexpr uint64_t kReadGapBytes = 256 * kKiB;     // read in vain rather than in two ranges
 inline constexpr uint64_t kInlineTilesBytes = 32 * kKiB;  // longer tile lists leave the page
 inline constexpr uint64_t kInlineMetadataBytes = 16 * kKiB;  // a longer one leaves the root
@@ -112,6 +113,21 @@ inline constexpr int64_t kCommitRecord_s = 48 * 3600;
 inline constexpr int64_t kDeleteGrace_s = 7 * 24 * 3600;
 inline constexpr int64_t kVerifiedFor_s =
     7 * 24 * 3600;  // a put that brings an object not verified since re-reads it
+
+// --- overload
+// ------------------------------------------------------------------------------------------------------
+inline constexpr int64_t kRetryFor_s = 30;         // a client tries again where that is safe
+inline constexpr int64_t kOverloadedRetry_s = 1;   // a node that refuses asks to wait so long
+inline constexpr int64_t kProgressTimeout_s = 10;  // a transfer of which nothing moves has failed
+inline constexpr int64_t kTransferQueue_s = 5;  // a transfer waits at a busy node, then is refused
+inline constexpr int64_t kStalledTransfer_s =
+    30;  // its client stands still: its place is given away
+inline constexpr uint64_t kMaxWaitingReads = 1'024;  // transfers that wait to be read
+inline constexpr uint64_t kMaxWaitingCalls =
+    1'024;                                          // calls with one request that are queued or run
+inline constexpr int64_t kHandshakeTimeout_s = 10;  // of a connection that says nothing
+inline constexpr size_t kMaxHttpConnections = 128;
+inline constexpr int64_t kHttpTimeout_s = 5;  // of one request of the HTTP port, idle time included
 
 // --- text
 // ----------------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ absl::StatusOr<v1::EndSessionResponse> LocalNode::EndSession(const v1::EndSessio
 }
 
 absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> LocalNode::KeepSession(
-    const std::string& token) {
+    const std::string& token, const CallContext&) {
   return sessions_.Keep(token);
 }
 

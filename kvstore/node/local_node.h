@@ -57,7 +57,8 @@ class LocalNode : public NodeService {
 #undef TILEKV_NODE_CALL
   absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
                                                  const CallContext& context = {}) override;
-  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string& token) override;
+  absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(
+      const std::string& token, const CallContext& context = {}) override;
   absl::StatusOr<bool> PutObject(const ObjectPut& put, const CallContext& context = {}) override;
   absl::Status ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats = nullptr,
                            const CallContext& context = {}) override;

@@ -91,7 +91,8 @@ class NodeService {
     // SESSION_LOST once it is known that the session has ended all the same.
     virtual absl::Status status() { return absl::OkStatus(); }
   };
-  virtual absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string& token) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(
+      const std::string& token, const CallContext& context = {}) = 0;
 
   // DATA_LOSS when the content does not hash to the id, SESSION_LOST, OBJECT_TOO_LARGE, STORE_FULL.
   // True: stored; false: it was there.

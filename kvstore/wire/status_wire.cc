@@ -26,6 +26,29 @@ std::string ValidText(std::string_view text) {
   return out;
 }
 
+// What gRPC's texts of a failed connection come down to; the whole text where it is none of them.
+std::string CauseOf(std::string_view message) {
+  struct Known {
+    std::string_view part;
+    std::string_view cause;
+  };
+  constexpr Known kKnown[] = {
+      {"Connection refused", "connection refused"},
+      {"No route to host", "no route to host"},
+      {"Network is unreachable", "network is unreachable"},
+      {"HTTP/2", "what answers there does not speak gRPC; is it the port of --http?"},
+      {"HTTP2", "what answers there does not speak gRPC; is it the port of --http?"},
+      {"DNS resolution failed", "its name cannot be resolved"},
+      {"C-ares", "its name cannot be resolved"},
+      {"Socket closed", "the connection was closed"},
+      {"Connection reset", "the connection was reset"},
+  };
+  for (const Known& known : kKnown) {
+    if (message.find(known.part) != std::string_view::npos) return std::string(known.cause);
+  }
+  return std::string(message);
+}
+
 // What an error without a reason means: it was made by gRPC itself, not by a node.
 absl::Status CarrierError(absl::StatusCode code, std::string_view message, std::string_view node) {
   switch (code) {
@@ -35,7 +58,7 @@ absl::Status CarrierError(absl::StatusCode code, std::string_view message, std::
           fmt::format(
               "node {} cannot be reached ({}). Check that tilekv-server runs there and that "
               "the address is right",
-              node, message));
+              node, CauseOf(message)));
     case absl::StatusCode::kDeadlineExceeded:
       return MakeError(Reason::kDeadlineExceeded,
                        fmt::format("node {} did not answer in time", node));

@@ -10,6 +10,10 @@
 
 namespace tilekv {
 
+// Trailing metadata of an error after which its caller may try again: the least wait before, in
+// milliseconds. The name is the one that other clients of gRPC know.
+inline constexpr char kRetryAfterTrailer[] = "grpc-retry-pushback-ms";
+
 struct WireStatus {
   int code = 0;         // absl::StatusCode and grpc::StatusCode have the same numbers
   std::string message;  // valid UTF-8, at most kMaxMessageBytes: trailers hold about 8 KiB in all
