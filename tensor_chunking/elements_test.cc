@@ -146,7 +146,8 @@ TEST(Elements, WhatATypeCannotHoldIsAnErrorThatNamesTheElement) {
        {Case{128, DType::kI8, "is 128, which I8 cannot hold"},
         Case{-1, DType::kU8, "is -1, which U8"}, Case{2, DType::kBool, "is 2, which BOOL"},
         Case{kNan, DType::kI32, "is nan, which I32"}, Case{kInf, DType::kI64, "is inf, which I64"},
-        Case{1e30, DType::kU64, "is 1e+30, which U64"}, Case{9.3e18, DType::kI64, "is 9.3e+18, which I64"},
+        Case{1e30, DType::kU64, "is 1e+30, which U64"},
+        Case{9.3e18, DType::kI64, "is 9.3e+18, which I64"},
         Case{500, DType::kF8E4M3, "is 500, which F8_E4M3"},
         Case{kInf, DType::kF8E4M3, "is inf, which F8_E4M3"},
         Case{-1000, DType::kF8E4M3Fnuz, "is -1000, which F8_E4M3FNUZ"}}) {
