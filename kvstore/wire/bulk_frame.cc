@@ -122,10 +122,9 @@ class Splitter {
   absl::Status Field(int depth, uint32_t group) {
     raw_.clear();
     uint64_t tag = 0;
-    if (!Varint(kMaxVarint32Bytes, tag) || tag > std::numeric_limits<uint32_t>::max() ||
-        tag >> 3 == 0) {
-      return Malformed("a field's tag");
-    }
+    if (!Varint(kMaxVarint32Bytes, tag)) return Malformed("a field's tag");
+    tag = static_cast<uint32_t>(tag);  // bits above are dropped, as by protobuf's parser
+    if (tag >> 3 == 0) return Malformed("a field's tag");
     if (tag == kDataTag && depth == 0) return Data();
     rest_ += raw_;
     return Other(static_cast<uint32_t>(tag), depth, group);
