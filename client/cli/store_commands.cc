@@ -243,8 +243,9 @@ absl::Status PrintFsck(Context& context, const v1::FsckRequest& request,
   if (out.is_json()) return out.Document(FsckJson(request, report));
   ListPrinter printer(out, {{"PROBLEM"}, {"WHERE"}, {"STATE"}, {"TEXT"}});
   for (const v1::FsckProblem& problem : report.problems()) {
+    const char* state = problem.lost() ? "lost" : problem.repaired() ? "repaired" : "";
     TILEKV_RETURN_IF_ERROR(printer.Add(
-        {{problem.kind(), Printable(problem.where()), Printable(problem.text())}, nullptr}));
+        {{problem.kind(), Printable(problem.where()), state, Printable(problem.text())}, nullptr}));
   }
   TILEKV_RETURN_IF_ERROR(printer.Finish());
   uint64_t hidden = report.problem_count() - static_cast<uint64_t>(report.problems_size());
@@ -253,6 +254,9 @@ absl::Status PrintFsck(Context& context, const v1::FsckRequest& request,
       "{} ({}), {} and {} checked{}", Counted(report.objects(), "object"),
       FormatSize(report.bytes()), Counted(report.versions(), "version"),
       Counted(report.values(), "value"), request.verify_content() ? ", every byte read" : "");
+  if (report.problem_count() == 0) {
+    return out.Line(checked + ": " + out.style().Green("sound"));
+  }
   TILEKV_RETURN_IF_ERROR(out.Line(
       fmt::format("{}: {} ({} lost, {} repaired)", checked,
                   out.style().Red(Counted(report.problem_count(), "problem")),
