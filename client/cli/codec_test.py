@@ -28,7 +28,8 @@ class Codecs(CliTest):
 
     def encodings(self, tensor, model="m"):
         shown = self.as_json("manifest", "show", model, "--tensor", tensor, "--tiles")
-        return {copy["encoding"] for tile in shown["tiles"] for copy in tile["copies"]}
+        return {copy["encoding"] for one in shown["tensors"]
+                for tile in one["tile_list"] for copy in tile["copies"]}
 
     def stored_bytes(self):
         return self.as_json("du")["total"]["stored_bytes"]
