@@ -68,6 +68,8 @@ class BulkReceiver : public std::enable_shared_from_this<BulkReceiver> {
   void Ended();
   // The other end is gone.
   void Cancel();
+  // Ends the call with this error. Nothing happens when it is over.
+  void Fail(const absl::Status& status);
 
  private:
   struct Chunk {
@@ -87,7 +89,6 @@ class BulkReceiver : public std::enable_shared_from_this<BulkReceiver> {
   void Work();
   bool WorkStep();
   void Recycle(std::unique_ptr<Chunk> chunk);
-  void Fail(const absl::Status& status);
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   BulkCarrier* const carrier_;

@@ -2,7 +2,10 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/mutex.h"
+#include "kvstore/base/retry_hint.h"
 #include "kvstore/base/status.h"
 #include "kvstore/wire/bulk_frame.h"
 #include "server/grpc_calls.h"
@@ -26,34 +29,51 @@ grpc::ByteBuffer ToBuffer(const google::protobuf::MessageLite& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+absl::Status CallerGone() { return MakeError(Reason::kCancelled, "the caller is gone"); }
+
+absl::Status StoodStill() {
+  return WithRetryAfter(
+      MakeError(Reason::kOverloaded,
+                fmt::format("nothing of this transfer came for {} s while others waited for its "
+                            "place; send it again when its bytes are there",
+                            kStalledTransfer_s)),
+      kOverloadedRetry_s * 1'000);
+}
+
 // What the streams that receive have in common. Reactor is one of gRPC's with StartRead.
 template <typename Reactor>
 class ReceivingReactor : public Reactor, public BulkCarrier {
  protected:
   ReceivingReactor(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
-      : service_(service), served_(service, call, name), slot_(service) {}
+      : service_(service), served_(service, call, name), place_(service.slots) {}
 
   void Serve(std::unique_ptr<BulkSink> sink) {
-    absl::Status slot = slot_.status();
-    if (!slot.ok()) return this->Finish(served_.End(slot));
     receiver_ = std::make_shared<BulkReceiver>(this, std::move(sink), &service_.client_stream,
                                                service_.pool, &service_.writes);
-    receiver_->Start();
+    place_.Enter(
+        StreamSlots::Kind::kPut, [receiver = receiver_] { receiver->Fail(StoodStill()); },
+        [this](const absl::Status& granted) {
+          if (!granted.ok()) return this->Finish(served_.End(granted));
+          receiver_->Start();
+        });
   }
 
   void AskForMessage() override {
     slices_.clear();
     incoming_.Clear();
+    place_.WaitsForClient(true);
     this->StartRead(&incoming_);
   }
   void OnReadDone(bool ok) override {
+    place_.WaitsForClient(false);
     if (!ok) return receiver_->Ended();
     service_.metrics.ReceivedBytes(incoming_.Length());
     receiver_->Received(PiecesOf(incoming_, slices_));
   }
   void OnCancel() override {
     served_.Cancel();
-    if (receiver_ != nullptr) receiver_->Cancel();
+    if (place_.CancelWait()) return this->Finish(served_.End(CallerGone()));
+    receiver_->Cancel();
   }
   void OnDone() override { delete this; }
 
@@ -61,7 +81,7 @@ class ReceivingReactor : public Reactor, public BulkCarrier {
   ServedCall served_;
 
  private:
-  const StreamSlot slot_;
+  StreamPlace place_;
   std::shared_ptr<BulkReceiver> receiver_;
   grpc::ByteBuffer incoming_;
   std::vector<grpc::Slice> slices_;
@@ -136,14 +156,23 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
  public:
   ReadReactor(ServiceContext& service, grpc::CallbackServerContext& call,
               const grpc::ByteBuffer* request)
-      : service_(service), served_(service, call, "ReadObjects"), slot_(service) {
-    absl::Status status = slot_.status();
-    if (status.ok()) status = Begin(*request);
-    if (!status.ok()) Finish(served_.End(status));
+      : service_(service),
+        served_(service, call, "ReadObjects"),
+        pipeline_(std::make_shared<ReadPipeline>(this, &service_.client_read, &service_.reads)),
+        place_(service.slots) {
+    auto producer = MakeProducer(*request);
+    if (!producer.ok()) {
+      Finish(served_.End(producer.status()));
+      return;
+    }
+    producer_ = *std::move(producer);
+    place_.Enter(
+        StreamSlots::Kind::kRead, [pipeline = pipeline_] { pipeline->BreakOff(); },
+        [this](const absl::Status& granted) { Begin(granted); });
   }
 
  private:
-  absl::Status Begin(const grpc::ByteBuffer& message) {
+  absl::StatusOr<std::unique_ptr<ReadProducer>> MakeProducer(const grpc::ByteBuffer& message) {
     std::vector<grpc::Slice> slices;
     std::string text;
     for (Bytes piece : PiecesOf(message, slices)) text += AsText(piece);
@@ -151,11 +180,19 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
     if (!request.ParseFromString(text)) {
       return MakeError(Reason::kInvalidArgument, "malformed request");
     }
-    TILEKV_ASSIGN_OR_RETURN(auto producer,
-                            ReadProducer::Create(service_.node.objects(), service_.pool, request));
-    pipeline_ = std::make_shared<ReadPipeline>(this, &service_.client_read, &service_.reads);
-    pipeline_->Start(std::move(producer));
-    return absl::OkStatus();
+    return ReadProducer::Create(service_.node.objects(), service_.pool, request);
+  }
+
+  // Whoever comes second of this and OnCancel ends a call that was cancelled in between.
+  void Begin(absl::Status granted) {
+    {
+      MutexLock lock(mutex_);
+      begun_ = true;
+      if (cancelled_ && granted.ok()) granted = CallerGone();
+      over_ = !granted.ok();
+    }
+    if (!granted.ok()) return Finish(served_.End(granted));
+    pipeline_->Start(std::move(producer_));
   }
 
   void Send(ReadMessage message, bool more_at_once) override {
@@ -171,25 +208,39 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
     outgoing_ = grpc::ByteBuffer(slices, count);
     grpc::WriteOptions options;
     if (more_at_once) options.set_buffer_hint();
+    place_.WaitsForClient(true);
     StartWrite(&outgoing_, options);
   }
   void FinishCall(const absl::Status& status) override { Finish(served_.End(status)); }
+  void BreakOff() override { served_.BreakOff(); }
 
   void OnWriteDone(bool ok) override {
+    place_.WaitsForClient(false);
     outgoing_.Clear();
     pipeline_->Sent(ok);
   }
   void OnCancel() override {
     served_.Cancel();
-    if (pipeline_ != nullptr) pipeline_->Cancel();
+    if (place_.CancelWait()) return Finish(served_.End(CallerGone()));
+    {
+      MutexLock lock(mutex_);
+      cancelled_ = true;
+      if (!begun_ || over_) return;
+    }
+    pipeline_->Cancel();
   }
   void OnDone() override { delete this; }
 
   ServiceContext& service_;
   ServedCall served_;
-  const StreamSlot slot_;
-  std::shared_ptr<ReadPipeline> pipeline_;
+  const std::shared_ptr<ReadPipeline> pipeline_;
+  std::unique_ptr<ReadProducer> producer_;  // until the call has its place
+  StreamPlace place_;
   grpc::ByteBuffer outgoing_;
+  Mutex mutex_;
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;  // ended before it began
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

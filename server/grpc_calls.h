@@ -6,8 +6,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "kvstore/base/call_context.h"
@@ -25,27 +27,37 @@ class ServedCall {
   // For the node; Cancel reaches every copy.
   const CallContext& context() const { return context_; }
   void Cancel() { context_.cancel->Cancel(); }
+  // Ends the call without its client's help. Before End.
+  void BreakOff() { call_.TryCancel(); }
   // Counts the call, and gives what gRPC is to send.
   grpc::Status End(const absl::Status& status);
 
  private:
   ServiceContext& service_;
+  grpc::CallbackServerContext& call_;
   const char* const name_;
   const int64_t began_nanos_;
   CallContext context_;
 };
 
-// OVERLOADED when the node serves as many bulk calls as its memory allows. Held while one is
-// served.
-class StreamSlot {
+// The place of one bulk call, asked for, waited for and held. Leaves when it is destroyed.
+class StreamPlace {
  public:
-  explicit StreamSlot(ServiceContext& service);
-  ~StreamSlot();
-  absl::Status status() const;
+  explicit StreamPlace(StreamSlots& slots) : slots_(slots), ticket_(slots.NewTicket()) {}
+  ~StreamPlace() { slots_.Leave(ticket_); }
+  StreamPlace(const StreamPlace&) = delete;
+  StreamPlace& operator=(const StreamPlace&) = delete;
+
+  void Enter(StreamSlots::Kind kind, std::function<void()> end,
+             std::function<void(absl::Status)> granted) {
+    slots_.Enter(ticket_, kind, std::move(end), std::move(granted));
+  }
+  bool CancelWait() { return slots_.Cancel(ticket_); }
+  void WaitsForClient(bool waits) { slots_.WaitsForClient(ticket_, waits); }
 
  private:
-  ServiceContext& service_;
-  const bool granted_;
+  StreamSlots& slots_;
+  const uint64_t ticket_;
 };
 
 grpc::ServerReadReactor<grpc::ByteBuffer>* ServePutObject(ServiceContext& service,

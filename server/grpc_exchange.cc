@@ -37,6 +37,9 @@ class BatchPutReactor final
       (ok ? heard_ : gone_) = true;
       changed_.SignalAll();
     } else if (ok) {
+      absl::StatusOr<CallGate::Pass> pass = service_.calls.Enter(request_.ByteSizeLong());
+      if (!pass.ok()) return Finish(served_.End(pass.status()));
+      pass_ = *std::move(pass);
       service_.exchanges.Post([this] { Run(); });
     } else {
       Finish(served_.End(MakeError(Reason::kInvalidArgument, "the stream has no request")));
@@ -100,6 +103,7 @@ class BatchPutReactor final
   v1::BatchPutRequest again_;
   v1::BatchPutResponse compares_;
   v1::BatchPutResponse outcomes_;
+  CallGate::Pass pass_;
   bool asked_ = false;  // used by the one read in progress
   Mutex mutex_;
   CondVar changed_;

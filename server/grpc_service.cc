@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/clock.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/retry_hint.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/wire/status_wire.h"
@@ -12,9 +13,6 @@
 
 namespace tilekv {
 namespace {
-
-// Calls that wait for a thread; more than a client has reason to send at once.
-constexpr uint64_t kMaxWaitingCalls = 4'096;
 
 absl::Status CheckReply(const char* name, uint64_t bytes) {
   if (bytes <= kMaxReceiveBytes) return absl::OkStatus();
@@ -34,10 +32,9 @@ class UnaryCall : public grpc::ServerUnaryReactor {
       : service_(service), name_(name), served_(service, call, name) {}
 
   void Start(Executor& executor, Method method, const Request* request, Response* response) {
-    if (++service_.waiting > kMaxWaitingCalls) {
-      return End(MakeError(Reason::kOverloaded,
-                           fmt::format("{} calls wait already; try again", kMaxWaitingCalls)));
-    }
+    absl::StatusOr<CallGate::Pass> pass = service_.calls.Enter(request->ByteSizeLong());
+    if (!pass.ok()) return End(pass.status());
+    pass_ = *std::move(pass);
     executor.Post([this, method, request, response] {
       absl::Status status = served_.context().Check();
       if (status.ok()) {
@@ -51,16 +48,14 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   }
 
  private:
-  void End(const absl::Status& status) {
-    --service_.waiting;
-    Finish(served_.End(status));
-  }
+  void End(const absl::Status& status) { Finish(served_.End(status)); }
   void OnCancel() override { served_.Cancel(); }
   void OnDone() override { delete this; }
 
   ServiceContext& service_;
   const char* const name_;
   ServedCall served_;
+  CallGate::Pass pass_;
 };
 
 // First<Second<...<v1::Node::Service>>>: generated classes, one for each method, that say how it is
@@ -180,6 +175,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 ServedCall::ServedCall(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
     : service_(service),
+      call_(call),
       name_(name),
       began_nanos_(Clock::System()->MonotonicNanos()),
       context_(ContextOf(call)) {}
@@ -187,20 +183,10 @@ ServedCall::ServedCall(ServiceContext& service, grpc::CallbackServerContext& cal
 grpc::Status ServedCall::End(const absl::Status& status) {
   service_.metrics.CallEnded(name_, status.code(),
                              (Clock::System()->MonotonicNanos() - began_nanos_) / 1'000);
+  if (const RetryHint hint = GetRetryHint(status); hint.after_ms > 0) {
+    call_.AddTrailingMetadata(kRetryAfterTrailer, fmt::format("{}", hint.after_ms));
+  }
   return ToGrpc(status);
-}
-
-StreamSlot::StreamSlot(ServiceContext& service)
-    : service_(service), granted_(++service.streams <= service.plan.max_streams) {}
-
-StreamSlot::~StreamSlot() { --service_.streams; }
-
-absl::Status StreamSlot::status() const {
-  if (granted_) return absl::OkStatus();
-  return MakeError(Reason::kOverloaded,
-                   fmt::format("this node serves {} transfers at once, as many as its memory "
-                               "allows; try again",
-                               service_.plan.max_streams));
 }
 
 std::unique_ptr<grpc::Service> NewNodeService(ServiceContext& service) {

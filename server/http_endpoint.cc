@@ -1,72 +1,74 @@
 #include "server/http_endpoint.h"
 
-#include <CivetServer.h>
 #include <prometheus/collectable.h>
 #include <prometheus/text_serializer.h>
+#include <sys/socket.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
+#include "kvstore/base/executor.h"
 #include "kvstore/base/status.h"
+#include "server/http_connections.h"
 
 namespace tilekv {
 namespace {
 
-using Answer = std::function<std::pair<int, std::string>()>;
+constexpr int kBacklog = 128;
+// Figures and readiness may ask the disk: never where connections are served.
+constexpr int kAnswerThreads = 2;
 
-class GetHandler : public CivetHandler {
+class Endpoint : public HttpEndpoint {
  public:
-  GetHandler(std::string content_type, Answer answer)
-      : content_type_(std::move(content_type)), answer_(std::move(answer)) {}
+  Endpoint(std::unique_ptr<PortClaim> claim, const ServerMetrics& metrics,
+           std::function<bool()> ready)
+      : claim_(std::move(claim)),
+        metrics_(metrics.collectable()),
+        ready_(std::move(ready)),
+        answers_("http", kAnswerThreads) {}
 
-  bool handleGet(CivetServer*, mg_connection* connection) override {
-    auto [code, body] = answer_();
-    std::string head = fmt::format(
-        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        code, code == 200 ? "OK" : "Service Unavailable", content_type_, body.size());
-    mg_write(connection, head.data(), head.size());
-    mg_write(connection, body.data(), body.size());
-    return true;
+  absl::Status Start() {
+    if (listen(claim_->fd(), kBacklog) != 0) {
+      return MakeError(
+          Reason::kNodeUnavailable,
+          fmt::format("cannot serve HTTP on {}: {}", address().ToString(), std::strerror(errno)));
+    }
+    TILEKV_ASSIGN_OR_RETURN(
+        connections_, HttpConnections::Start(claim_->fd(), [this](const std::string& path,
+                                                                  HttpConnections::Reply reply) {
+          Handle(path, std::move(reply));
+        }));
+    return absl::OkStatus();
   }
 
- private:
-  const std::string content_type_;
-  const Answer answer_;
-};
+  const ListenAddress& address() const override { return claim_->address(); }
 
-class CivetEndpoint : public HttpEndpoint {
- public:
-  CivetEndpoint(const ListenAddress& address, const ServerMetrics& metrics,
-                std::function<bool()> ready)
-      : address_(address),
-        metrics_("text/plain; version=0.0.4; charset=utf-8",
-                 [collectable = metrics.collectable()] {
-                   return std::pair(200,
-                                    prometheus::TextSerializer().Serialize(collectable->Collect()));
-                 }),
-        health_("text/plain", [] { return std::pair(200, std::string("ok\n")); }),
-        ready_("text/plain",
-               [ready = std::move(ready)] {
-                 return ready() ? std::pair(200, std::string("ready\n"))
-                                : std::pair(503, std::string("not ready\n"));
-               }),
-        server_({"listening_ports", address.ToString(), "num_threads", "2", "request_timeout_ms",
-                 "10000"}) {
-    server_.addHandler("/metrics$", metrics_);
-    server_.addHandler("/healthz$", health_);
-    server_.addHandler("/readyz$", ready_);
-    address_.port = static_cast<uint16_t>(server_.getListeningPorts().at(0));
+ private:
+  void Handle(const std::string& path, HttpConnections::Reply reply) {
+    if (path == "/healthz") {
+      reply({.body = "ok\n"});
+    } else if (path == "/readyz") {
+      answers_.Post([this, reply = std::move(reply)] {
+        bool ready = ready_();
+        reply({.code = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"});
+      });
+    } else if (path == "/metrics") {
+      answers_.Post([this, reply = std::move(reply)] {
+        reply({.content_type = "text/plain; version=0.0.4; charset=utf-8",
+               .body = prometheus::TextSerializer().Serialize(metrics_->Collect())});
+      });
+    } else {
+      reply({.code = 404, .body = "there are /metrics, /healthz and /readyz\n"});
+    }
   }
 
-  const ListenAddress& address() const override { return address_; }
-
- private:
-  ListenAddress address_;
-  GetHandler metrics_;
-  GetHandler health_;
-  GetHandler ready_;
-  CivetServer server_;  // stops before its handlers go
+  const std::unique_ptr<PortClaim> claim_;
+  const std::shared_ptr<prometheus::Collectable> metrics_;
+  const std::function<bool()> ready_;
+  ThreadPool answers_;
+  std::unique_ptr<HttpConnections> connections_;  // stops first
 };
 
 }  // namespace
@@ -74,14 +76,10 @@ class CivetEndpoint : public HttpEndpoint {
 absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const ListenAddress& address,
                                                                   const ServerMetrics& metrics,
                                                                   std::function<bool()> ready) {
-  // The library tells nothing about a port that is taken, not even that it is.
-  TILEKV_RETURN_IF_ERROR(PortClaim::Take(address).status());
-  try {
-    return std::make_unique<CivetEndpoint>(address, metrics, std::move(ready));
-  } catch (const std::exception& error) {
-    return MakeError(Reason::kNodeUnavailable,
-                     fmt::format("cannot serve HTTP on {}: {}", address.ToString(), error.what()));
-  }
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<PortClaim> claim, PortClaim::Take(address));
+  auto endpoint = std::make_unique<Endpoint>(std::move(claim), metrics, std::move(ready));
+  TILEKV_RETURN_IF_ERROR(endpoint->Start());
+  return endpoint;
 }
 
 }  // namespace tilekv

@@ -15,11 +15,23 @@
 namespace tilekv {
 namespace {
 
-absl::Status Taken(const ListenAddress& address, const char* why) {
-  return MakeError(Reason::kNodeUnavailable,
-                   fmt::format("cannot listen on {}: {}. Stop the program that uses it, or choose "
-                               "another address",
-                               address.ToString(), why));
+absl::Status CannotListen(const ListenAddress& address, std::string_view why,
+                          std::string_view remedy) {
+  return MakeError(
+      Reason::kNodeUnavailable,
+      fmt::format("cannot listen on {}: {}. {}", Printable(address.ToString()), why, remedy));
+}
+
+absl::Status CannotListen(const ListenAddress& address, int error) {
+  const char* remedy = "Choose another address";
+  if (error == EADDRINUSE) {
+    remedy = "Stop the program that uses it, or choose another address";
+  } else if (error == EADDRNOTAVAIL) {
+    remedy = "Choose an address of this machine; 0.0.0.0 and [::] are all of them";
+  } else if (error == EACCES) {
+    remedy = "Choose a port of 1024 or above, or give the program the right to this one";
+  }
+  return CannotListen(address, std::strerror(error), remedy);
 }
 
 uint16_t PortOf(int fd) {
@@ -72,10 +84,13 @@ absl::StatusOr<std::unique_ptr<PortClaim>> PortClaim::Take(const ListenAddress& 
   addrinfo* found = nullptr;
   int failed =
       getaddrinfo(address.host.c_str(), fmt::format("{}", address.port).c_str(), &hints, &found);
-  if (failed != 0) return Taken(address, gai_strerror(failed));
+  if (failed != 0) {
+    return CannotListen(address, gai_strerror(failed),
+                        "Write an address of this machine, or a name that stands for one");
+  }
   std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, &freeaddrinfo);
   int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return Taken(address, std::strerror(errno));
+  if (fd < 0) return CannotListen(address, errno);
   // As gRPC does: connections of an earlier server that linger do not count as taken. The claim
   // does not listen, so gRPC can bind beside it.
   int one = 1;
@@ -83,7 +98,7 @@ absl::StatusOr<std::unique_ptr<PortClaim>> PortClaim::Take(const ListenAddress& 
   if (bind(fd, found->ai_addr, found->ai_addrlen) != 0) {
     int error = errno;
     close(fd);
-    return Taken(address, std::strerror(error));
+    return CannotListen(address, error);
   }
   ListenAddress bound = address;
   bound.port = PortOf(fd);

@@ -30,6 +30,7 @@ class PortClaim {
   PortClaim(const PortClaim&) = delete;
   PortClaim& operator=(const PortClaim&) = delete;
   const ListenAddress& address() const { return address_; }
+  int fd() const { return fd_; }  // bound, not listening; closed with the claim
 
  private:
   PortClaim(int fd, ListenAddress address) : fd_(fd), address_(std::move(address)) {}

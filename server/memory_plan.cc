@@ -9,9 +9,9 @@ namespace {
 
 // Memtables and cache of the index's and the catalog's RocksDB.
 constexpr uint64_t kDatabaseBytes = 32 * kMiB;
-// A stalled stream keeps its lookahead, a message and what surrounds it.
-constexpr uint64_t kBytesPerStream = 2 * kTransferChunkBytes;
-constexpr uint64_t kLeastStreams = 8;
+// A stalled stream keeps its lookahead, a message and what surrounds it; a put that waits for a
+// place the lookahead alone. As many may wait as are served.
+constexpr uint64_t kBytesPerStream = 3 * kTransferChunkBytes;
 
 }  // namespace
 
@@ -21,7 +21,9 @@ MemoryPlan PlanMemory(uint64_t memory_bytes) {
   MemoryPlan plan;
   plan.client_stream_bytes = rest / 8 * 2;
   plan.client_read_bytes = rest / 8 * 2;
-  plan.max_streams = std::max(kLeastStreams, rest / 8 * 4 / kBytesPerStream);
+  plan.max_streams = rest / 8 * 3 / kBytesPerStream;
+  plan.max_waiting_puts = plan.max_streams;
+  plan.call_bytes = rest / 8;
   plan.pool_idle_bytes = std::min(plan.client_stream_bytes, 64 * kMiB);
   return plan;
 }

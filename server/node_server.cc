@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "server/grpc_calls.h"
+#include "server/periodic_work.h"
 
 namespace tilekv {
 namespace {
@@ -22,6 +23,8 @@ constexpr int kMaxStreamsOfAConnection = 256;
 constexpr int kKeepaliveMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kLeastPingIntervalMs = 5'000;
+// How often transfers that wait, and those that stand still, are looked at.
+constexpr int64_t kTickEvery_ms = 500;
 
 void SetArguments(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxReceiveBytes));
@@ -34,14 +37,19 @@ void SetArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kLeastPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Who connects and says nothing is not kept.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(kHandshakeTimeout_s * 1'000));
   // Two servers never share a port by mistake.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
 class GrpcNodeServer : public NodeServer {
  public:
-  GrpcNodeServer(LocalNode& node, ServerMetrics& metrics, uint64_t memory_bytes)
-      : context_(node, metrics, PlanMemory(memory_bytes)), service_(NewNodeService(context_)) {}
+  GrpcNodeServer(LocalNode& node, ServerMetrics& metrics, const NodeServerOptions& options)
+      : context_(node, metrics, PlanMemory(options.memory_bytes), options.transfer_queue_ms,
+                 options.stalled_transfer_ms),
+        service_(NewNodeService(context_)) {}
 
   ~GrpcNodeServer() override { Shutdown(0); }
 
@@ -61,6 +69,7 @@ class GrpcNodeServer : public NodeServer {
                                    Printable(address)));
     }
     server_->GetHealthCheckService()->SetServingStatus(true);
+    ticking_ = std::make_unique<PeriodicWork>(kTickEvery_ms, [this] { context_.slots.Tick(); });
     return absl::OkStatus();
   }
 
@@ -73,6 +82,7 @@ class GrpcNodeServer : public NodeServer {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(drain_ms));
     server_->Wait();
     server_.reset();
+    ticking_.reset();
   }
 
   uint64_t stream_bytes_held() override { return context_.client_stream.budget().used_bytes(); }
@@ -84,6 +94,7 @@ class GrpcNodeServer : public NodeServer {
   const std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
+  std::unique_ptr<PeriodicWork> ticking_;  // stops first
 };
 
 std::atomic<void (*)(bool error, const std::string& text)> grpc_log{nullptr};
@@ -102,7 +113,7 @@ void SetGrpcLog(void (*write)(bool error, const std::string& text)) {
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(LocalNode& node,
                                                               ServerMetrics& metrics,
                                                               const NodeServerOptions& options) {
-  auto server = std::make_unique<GrpcNodeServer>(node, metrics, options.memory_bytes);
+  auto server = std::make_unique<GrpcNodeServer>(node, metrics, options);
   TILEKV_RETURN_IF_ERROR(server->Listen(options.listen));
   return server;
 }

@@ -16,6 +16,9 @@ namespace tilekv {
 struct NodeServerOptions {
   std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0: any free one
   uint64_t memory_bytes = kDefaultServerMemoryBytes;
+  // How long a transfer waits for a place, and one whose client stands still keeps it.
+  int64_t transfer_queue_ms = kTransferQueue_s * 1'000;
+  int64_t stalled_transfer_ms = kStalledTransfer_s * 1'000;
 };
 
 class NodeServer {

@@ -14,9 +14,11 @@
 #include "client/blocking_stream.h"
 #include "client/remote_channels.h"
 #include "client/remote_node.h"
+#include "kvstore/base/retry_hint.h"
 #include "kvstore/base/status.h"
 #include "kvstore/wire/object_messages.h"
 #include "kvstore/wire/status_wire.h"
+#include "server/memory_plan.h"
 #include "server/testing_node.h"
 #include "tilekv/v1/service.grpc.pb.h"
 
@@ -44,9 +46,10 @@ std::string Pattern(uint64_t bytes, uint64_t seed) {
 // A stub as protoc makes it, which knows nothing of framing by hand.
 class NodeServerTest : public testing::Test {
  protected:
-  void StartNode(uint64_t max_object_bytes, uint64_t memory_bytes = 64 * kMiB) {
+  void StartNode(uint64_t max_object_bytes, NodeServerOptions options = {}) {
     stub_.reset();
-    node_ = std::make_unique<TestingNode>(max_object_bytes, memory_bytes);
+    options.memory_bytes = kLeastMemoryBytes;
+    node_ = std::make_unique<TestingNode>(max_object_bytes, options);
     grpc::ChannelArguments arguments;
     arguments.SetInt("grpc.http2.lookahead_bytes", 64 << 10);
     arguments.SetInt("grpc.http2.bdp_probe", 0);
@@ -313,6 +316,131 @@ TEST_F(NodeServerTest, ManyStreamsGetThroughOnTheLeastMemory) {
   EXPECT_EQ(stored, 24);
   EXPECT_EQ(node_->server().stream_bytes_held(), 0u);
   EXPECT_TRUE(Eventually([&] { return node_->server().read_bytes_held() == 0; }));
+}
+
+// An upload that sends its header and nothing more.
+class StalledPut {
+ public:
+  StalledPut(v1::Node::Stub& stub, const v1::PutObjectRequest& header)
+      : writer_(stub.PutObject(&call_, &answer_)) {
+    writer_->Write(header);
+  }
+  ~StalledPut() {
+    call_.TryCancel();
+    if (!over_) writer_->Finish();
+  }
+  grpc::Status Finish() {
+    over_ = true;
+    return writer_->Finish();
+  }
+  const grpc::ClientContext& call() const { return call_; }
+
+ private:
+  grpc::ClientContext call_;
+  v1::PutObjectResponse answer_;
+  std::unique_ptr<grpc::ClientWriter<v1::PutObjectRequest>> writer_;
+  bool over_ = false;
+};
+
+TEST_F(NodeServerTest, ClientsThatStandStillGiveTheirPlacesToThoseWhoWait) {
+  NodeServerOptions options;
+  options.stalled_transfer_ms = 300;
+  StartNode(64 * kMiB, options);
+  const uint64_t places = PlanMemory(kLeastMemoryBytes).max_streams;
+  ObjectRef ref = Store(Pattern(40 * kMiB, 1));
+  std::string content = Pattern(300'000, 2);
+  ObjectRef small = Store(content);
+  v1::PutObjectRequest header = PutHeader(Pattern(kMiB, 3));
+  StalledPut upload(*stub_, header);
+  // Readers that take one message and no more.
+  v1::ReadObjectsRequest request;
+  ObjectRefToWire(ref, request.add_ranges()->mutable_ref());
+  request.mutable_ranges(0)->set_length(ref.length);
+  std::vector<std::unique_ptr<grpc::ClientContext>> calls;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::ReadObjectsResponse>>> readers;
+  v1::ReadObjectsResponse response;
+  while (readers.size() + 1 < places) {
+    calls.push_back(std::make_unique<grpc::ClientContext>());
+    readers.push_back(stub_->ReadObjects(calls.back().get(), request));
+    ASSERT_TRUE(readers.back()->Read(&response));
+  }
+  // No try is repeated here: they wait for their places, and get them.
+  auto remote = *ConnectNode(node_->address());
+  std::vector<std::thread> threads;
+  std::atomic<int> read{0};
+  for (uint64_t i = 0; i < 2 * places; ++i) {
+    threads.emplace_back([&] {
+      std::string got(content.size(), '\0');
+      ObjectRead one{small, 0, {reinterpret_cast<uint8_t*>(got.data()), got.size()}};
+      absl::Status status = remote->ReadObjects({&one, 1});
+      EXPECT_TRUE(status.ok()) << status;
+      read += got == content;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(read, static_cast<int>(2 * places));
+  // The upload may go on while nobody needs its place; whoever lost it is told why.
+  absl::Status ended = Decoded(upload.Finish());
+  EXPECT_EQ(GetReason(ended), Reason::kOverloaded);
+  EXPECT_THAT(ErrorText(ended), HasSubstr("others waited"));
+  EXPECT_EQ(upload.call().GetServerTrailingMetadata().count(kRetryAfterTrailer), 1u);
+  for (size_t i = 0; i < readers.size(); ++i) {
+    calls[i]->TryCancel();
+    while (readers[i]->Read(&response)) {
+    }
+    readers[i]->Finish();
+  }
+  EXPECT_TRUE(Eventually([&] { return node_->server().read_bytes_held() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return node_->server().stream_bytes_held() == 0; }));
+}
+
+TEST_F(NodeServerTest, BeyondThoseWhoMayWaitACallIsRefusedAndToldWhenToCome) {
+  const MemoryPlan plan = PlanMemory(kLeastMemoryBytes);
+  std::string content = Pattern(kMiB, 1);
+  v1::PutObjectRequest header = PutHeader(content);
+  std::vector<std::unique_ptr<StalledPut>> puts;
+  for (uint64_t i = 0; i < plan.max_streams + plan.max_waiting_puts; ++i) {
+    puts.push_back(std::make_unique<StalledPut>(*stub_, header));
+  }
+  ObjectPut put;
+  put.session_rev = Revision{BeginSession()};
+  put.content = AsBytes(content);
+  put.ref = RefOf(0, put.content);
+  auto remote = *ConnectNode(node_->address());
+  absl::Status refused;
+  // The others may still be on their way.
+  EXPECT_TRUE(Eventually([&] {
+    refused = remote->PutObject(put, CallContext().WithTimeout(200)).status();
+    return GetReason(refused) == Reason::kOverloaded;
+  })) << refused;
+  EXPECT_EQ(GetRetryHint(refused).after_ms, kOverloadedRetry_s * 1'000) << refused;
+  // Control calls go on.
+  EXPECT_TRUE(remote->Info({}).ok());
+  puts.clear();
+  EXPECT_TRUE(Eventually([&] { return remote->PutObject(put).ok(); }));
+}
+
+TEST_F(NodeServerTest, ANodeThatIsStoppedInMidCallIsUnavailableNotCancelled) {
+  auto remote = *ConnectNode(node_->address());
+  v1::PutValueHeader header;
+  header.set_key("k");
+  header.set_request_id(std::string(16, 'r'));
+  // Stops the node after its first piece.
+  class StoppingSource : public ByteSource {
+   public:
+    explicit StoppingSource(TestingNode& node) : node_(node) {}
+    absl::StatusOr<uint64_t> Read(MutableBytes out) override {
+      if (++pieces_ == 2) node_.server().Shutdown(0);
+      std::memset(out.data(), pieces_, out.size());
+      return out.size();
+    }
+
+   private:
+    TestingNode& node_;
+    int pieces_ = 0;
+  } source(*node_);
+  absl::Status status = remote->PutValue(header, &source, nullptr).status();
+  EXPECT_EQ(GetReason(status), Reason::kNodeUnavailable) << status;
 }
 
 TEST_F(NodeServerTest, AClientOutlivesTheServerAndFindsItAgain) {

@@ -113,6 +113,11 @@ void ReadPipeline::Cancel() {
   EndCancelledLocked();
 }
 
+void ReadPipeline::BreakOff() {
+  MutexLock lock(mutex_);
+  if (!finished_) carrier_->BreakOff();
+}
+
 // A message under way comes back first, as one that could not be sent.
 void ReadPipeline::EndCancelledLocked() {
   if (sending_ || stepping_) return;

@@ -22,6 +22,9 @@ class ReadCarrier {
   virtual void Send(ReadMessage message, bool more_at_once) = 0;
   // The end, once; nothing is asked of the carrier afterwards.
   virtual void FinishCall(const absl::Status& status) = 0;
+  // Ends a call whose client takes nothing: what is being sent comes back, and ReadPipeline::Cancel
+  // is called.
+  virtual void BreakOff() = 0;
 };
 
 // Thread-safe. Owned by shared_ptr: work in progress keeps it alive; the carrier must stay alive
@@ -36,6 +39,8 @@ class ReadPipeline : public std::enable_shared_from_this<ReadPipeline> {
   void Sent(bool ok);
   // The other end is gone.
   void Cancel();
+  // Its client stands still. Nothing happens when the call is over.
+  void BreakOff();
 
  private:
   void Step();

@@ -48,7 +48,7 @@ class ReadStreams : public testing::Test {
       v1::ObjectRange* range = request.add_ranges();
       ObjectRefToWire(read.ref, range->mutable_ref());
       range->set_offset(read.offset);
-      range->set_length(read.out.size());
+      range->set_length(read.length());
     }
     if (accept_zstd) EncodingToWire({EncodingKind::kZstd, 0}, request.add_accept());
     return request;
@@ -212,6 +212,7 @@ class ReadPipelineTest : public ReadStreams {
   QueueExecutor executor_;
   StreamBudget reads_{"client_read", 3 * kMiB, [](int64_t) {}};
 };
+  void BreakOff() override {}
 
 TEST_F(ReadPipelineTest, ASlowReaderHoldsOneChunkBeingSentAndOneAhead) {
   ObjectRef ref = Add(Pattern(10 * kMiB, 1, false));

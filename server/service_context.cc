@@ -37,13 +37,19 @@ void OpenCalls::EndAll() {
   calls_.clear();
 }
 
-ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan)
+ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan,
+                               int64_t transfer_queue_ms, int64_t stalled_transfer_ms)
     : node(node),
       metrics(metrics),
       plan(plan),
       pool(BufferPool::Create(plan.pool_idle_bytes)),
       client_stream("client_stream", plan.client_stream_bytes, WaitsOf(metrics, "client_stream")),
       client_read("client_read", plan.client_read_bytes, WaitsOf(metrics, "client_read")),
+      slots({.slots = plan.max_streams,
+             .max_waiting_puts = plan.max_waiting_puts,
+             .queue_ms = transfer_queue_ms,
+             .stalled_ms = stalled_transfer_ms}),
+      calls(kMaxWaitingCalls, plan.call_bytes),
       short_calls("short", kShortThreads),
       commits("commit", kCommitThreads),
       long_calls("long", kLongThreads),

@@ -1,7 +1,6 @@
 // What the gRPC adapters of a node work with.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,9 +10,11 @@
 #include "kvstore/base/executor.h"
 #include "kvstore/base/mutex.h"
 #include "kvstore/node/local_node.h"
+#include "server/call_gate.h"
 #include "server/memory_plan.h"
 #include "server/server_metrics.h"
 #include "server/stream_budget.h"
+#include "server/stream_slots.h"
 
 namespace tilekv {
 
@@ -34,7 +35,8 @@ class OpenCalls {
 
 // Thread-safe. Destroyed after the last call has ended; the destructor finishes work in progress.
 struct ServiceContext {
-  ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan);
+  ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan,
+                 int64_t transfer_queue_ms, int64_t stalled_transfer_ms);
 
   LocalNode& node;
   ServerMetrics& metrics;
@@ -43,8 +45,8 @@ struct ServiceContext {
   StreamBudget client_stream;
   StreamBudget client_read;
   OpenCalls open_calls;
-  std::atomic<uint64_t> streams{0};  // bulk calls being served
-  std::atomic<uint64_t> waiting{0};  // unary calls that are queued or run
+  StreamSlots slots;  // of bulk calls
+  CallGate calls;     // other calls that are queued or run
 
   // Never disk on a gRPC thread. Apart, so that a long walk or a slow sync holds up nothing short.
   ThreadPool short_calls;

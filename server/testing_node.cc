@@ -24,8 +24,8 @@ T OrDie(absl::StatusOr<T> result) {
 
 }  // namespace
 
-TestingNode::TestingNode(uint64_t max_object_bytes, uint64_t memory_bytes)
-    : directory_(NewDirectory()), memory_bytes_(memory_bytes) {
+TestingNode::TestingNode(uint64_t max_object_bytes, const NodeServerOptions& server)
+    : directory_(NewDirectory()), options_(server) {
   LocalEngineOptions options;
   options.directory = directory_;
   options.create_if_missing = true;
@@ -51,9 +51,8 @@ std::string TestingNode::address() const { return fmt::format("127.0.0.1:{}", po
 void TestingNode::StopServer() { server_.reset(); }
 
 void TestingNode::StartServer() {
-  NodeServerOptions options;
+  NodeServerOptions options = options_;
   options.listen = address();
-  options.memory_bytes = memory_bytes_;
   server_ = OrDie(NodeServer::Start(*node_, metrics_, options));
   port_ = server_->port();
 }

@@ -16,7 +16,7 @@ namespace tilekv {
 class TestingNode {
  public:
   explicit TestingNode(uint64_t max_object_bytes = kDefaultMaxObjectBytes,
-                       uint64_t memory_bytes = kDefaultServerMemoryBytes);
+                       const NodeServerOptions& server = {});
   ~TestingNode();
 
   std::string address() const;  // HOST:PORT
@@ -29,7 +29,7 @@ class TestingNode {
 
  private:
   const std::filesystem::path directory_;
-  const uint64_t memory_bytes_;
+  const NodeServerOptions options_;
   std::unique_ptr<LocalEngine> engine_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<LocalNode> node_;

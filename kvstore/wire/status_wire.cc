@@ -33,11 +33,11 @@ std::string CauseOf(std::string_view message) {
     std::string_view cause;
   };
   constexpr Known kKnown[] = {
-      {"Connection refused", "connection refused"},
+      {"Connection refused", "Connection refused"},
       {"No route to host", "no route to host"},
       {"Network is unreachable", "network is unreachable"},
       {"HTTP/2", "what answers there does not speak gRPC; is it the port of --http?"},
-      {"HTTP2", "what answers there does not speak gRPC; is it the port of --http?"},
+      {"http1", "what answers there does not speak gRPC; is it the port of --http?"},
       {"DNS resolution failed", "its name cannot be resolved"},
       {"C-ares", "its name cannot be resolved"},
       {"Socket closed", "the connection was closed"},

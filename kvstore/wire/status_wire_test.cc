@@ -43,6 +43,20 @@ TEST(StatusWire, AnErrorOfTheCarrierNamesTheNode) {
   EXPECT_NE(ErrorText(status).find("Connection refused"), std::string::npos);
 }
 
+TEST(StatusWire, TheCarriersNoiseIsLeftOut) {
+  auto text = [](std::string_view message) {
+    return ErrorText(StatusFromWire(14, message, "", "h:1"));
+  };
+  std::string http = text(
+      "failed to connect to all addresses; last error: UNKNOWN: "
+      "ipv4:127.0.0.1:7071: Trying to connect an http1.x server");
+  EXPECT_NE(http.find("is it the port of --http?"), std::string::npos) << http;
+  std::string name = text("C-ares status is not ARES_SUCCESS qtype=AAAA name=x is_balancer=0");
+  EXPECT_NE(name.find("cannot be resolved"), std::string::npos) << name;
+  EXPECT_EQ(name.find("ares"), std::string::npos) << name;
+  EXPECT_NE(text("something new").find("something new"), std::string::npos);
+}
+
 TEST(StatusWire, AMessageTooLargeForTheCarrierIsNotWorthAnotherTry) {
   absl::Status status =
       StatusFromWire(8, "CLIENT: Received message larger than max (5 vs. 4)", "", "n");

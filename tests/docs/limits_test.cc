@@ -102,6 +102,18 @@ const std::map<std::string, uint64_t>& Constants() {
       TILEKV_LIMIT(kSessionMax_s),
       TILEKV_LIMIT(kDeleteGrace_s),
       TILEKV_LIMIT(kVerifiedFor_s),
+      TILEKV_LIMIT(kRetryFor_s),
+      TILEKV_LIMIT(kProgressTimeout_s),
+      TILEKV_LIMIT(kOverloadedRetry_s),
+      TILEKV_LIMIT(kTransferQueue_s),
+      TILEKV_LIMIT(kStalledTransfer_s),
+      TILEKV_LIMIT(kMaxWaitingReads),
+      TILEKV_LIMIT(kMaxWaitingCalls),
+      TILEKV_LIMIT(kHandshakeTimeout_s),
+      TILEKV_LIMIT(kMaxHttpConnections),
+      TILEKV_LIMIT(kHttpTimeout_s),
+      TILEKV_LIMIT(kMaxExplicitTiles),
+      TILEKV_LIMIT(kLeastExplicitTileBytes),
   };
   return kConstants;
 }

@@ -1,0 +1,147 @@
+#include "server/stream_slots.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kvstore/base/retry_hint.h"
+#include "kvstore/base/status.h"
+#include "server/call_gate.h"
+#include "server/memory_plan.h"
+
+namespace tilekv {
+namespace {
+
+using Kind = StreamSlots::Kind;
+
+class StreamSlotsTest : public testing::Test {
+ protected:
+  StreamSlotsTest()
+      : slots_({.slots = 2, .max_waiting_puts = 1, .max_waiting_reads = 3, .clock = &clock_}) {}
+
+  uint64_t Enter(Kind kind) {
+    uint64_t ticket = slots_.NewTicket();
+    slots_.Enter(
+        ticket, kind, [this, ticket] { ended_.push_back(ticket); },
+        [this, ticket](absl::Status status) {
+          EXPECT_EQ(answers_.count(ticket), 0u) << "answered twice";
+          answers_[ticket] = status;
+        });
+    return ticket;
+  }
+  bool Served(uint64_t ticket) { return answers_.count(ticket) == 1 && answers_[ticket].ok(); }
+  bool Waits(uint64_t ticket) { return answers_.count(ticket) == 0; }
+  void AdvanceSeconds(int64_t seconds) {
+    clock_.Advance(seconds * 1'000'000);
+    slots_.Tick();
+  }
+
+  ManualClock clock_;
+  std::map<uint64_t, absl::Status> answers_;
+  std::vector<uint64_t> ended_;
+  StreamSlots slots_;
+};
+
+TEST_F(StreamSlotsTest, WhoComesToABusyNodeWaitsInOrder) {
+  uint64_t first = Enter(Kind::kRead);
+  uint64_t second = Enter(Kind::kPut);
+  uint64_t third = Enter(Kind::kPut);
+  uint64_t fourth = Enter(Kind::kRead);
+  EXPECT_TRUE(Served(first) && Served(second) && Waits(third) && Waits(fourth));
+  slots_.Leave(first);
+  EXPECT_TRUE(Served(third) && Waits(fourth));
+  slots_.Leave(second);
+  EXPECT_TRUE(Served(fourth));
+  slots_.Leave(third);
+  slots_.Leave(fourth);
+  EXPECT_EQ(slots_.held(), 0u);
+}
+
+TEST_F(StreamSlotsTest, BeyondTheBoundsOfTheQueueACallIsRefusedAndToldWhenToCome) {
+  for (int i = 0; i < 2; ++i) Enter(Kind::kRead);
+  EXPECT_TRUE(Waits(Enter(Kind::kPut)));
+  absl::Status refused = answers_[Enter(Kind::kPut)];
+  EXPECT_EQ(GetReason(refused), Reason::kOverloaded);
+  EXPECT_EQ(GetRetryHint(refused).after_ms, kOverloadedRetry_s * 1'000);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Waits(Enter(Kind::kRead)));
+  EXPECT_EQ(GetReason(answers_[Enter(Kind::kRead)]), Reason::kOverloaded);
+}
+
+TEST_F(StreamSlotsTest, WhoWaitsTooLongIsRefused) {
+  for (int i = 0; i < 2; ++i) Enter(Kind::kRead);
+  uint64_t late = Enter(Kind::kRead);
+  AdvanceSeconds(kTransferQueue_s - 1);
+  uint64_t later = Enter(Kind::kRead);
+  AdvanceSeconds(1);
+  EXPECT_EQ(GetReason(answers_[late]), Reason::kOverloaded);
+  EXPECT_TRUE(Waits(later));
+  EXPECT_EQ(slots_.waiting(), 1u);
+}
+
+TEST_F(StreamSlotsTest, WhoGoesWhileItWaitsIsForgotten) {
+  uint64_t first = Enter(Kind::kRead);
+  Enter(Kind::kRead);
+  uint64_t gone = Enter(Kind::kPut);
+  EXPECT_TRUE(slots_.Cancel(gone));
+  EXPECT_FALSE(slots_.Cancel(gone));
+  EXPECT_FALSE(slots_.Cancel(first)) << "it was granted";
+  EXPECT_TRUE(Waits(Enter(Kind::kPut))) << "its place in the queue is free again";
+  slots_.Leave(gone);
+  slots_.Leave(first);
+  EXPECT_TRUE(Waits(gone));
+  EXPECT_EQ(slots_.held(), 2u);
+}
+
+TEST_F(StreamSlotsTest, OneWhoseClientStandsStillIsEndedOnlyWhenOthersWait) {
+  uint64_t still = Enter(Kind::kPut);
+  uint64_t working = Enter(Kind::kPut);
+  slots_.WaitsForClient(still, true);
+  slots_.WaitsForClient(working, true);
+  AdvanceSeconds(kStalledTransfer_s);
+  EXPECT_TRUE(ended_.empty()) << "nobody wants its place";
+  slots_.WaitsForClient(working, false);
+  uint64_t next = Enter(Kind::kRead);
+  slots_.Tick();
+  EXPECT_EQ(ended_, std::vector<uint64_t>{still});
+  slots_.Tick();
+  EXPECT_EQ(ended_.size(), 1u) << "once";
+  EXPECT_TRUE(Waits(next));
+  slots_.Leave(still);
+  EXPECT_TRUE(Served(next));
+}
+
+TEST(CallGate, BoundsCallsByNumberAndByBytes) {
+  CallGate few(2, 10 * kMiB);
+  auto first = few.Enter(1);
+  {
+    auto second = few.Enter(1);
+    ASSERT_TRUE(first.ok() && second.ok());
+    absl::Status refused = few.Enter(1).status();
+    EXPECT_EQ(GetReason(refused), Reason::kOverloaded);
+    EXPECT_GT(GetRetryHint(refused).after_ms, 0);
+  }
+  EXPECT_TRUE(few.Enter(1).ok()) << "a pass was given back";
+
+  CallGate small(100, 6 * kMiB);
+  auto large = small.Enter(4 * kMiB);
+  ASSERT_TRUE(large.ok());
+  EXPECT_EQ(GetReason(small.Enter(4 * kMiB).status()), Reason::kOverloaded);
+  EXPECT_TRUE(small.Enter(kMiB).ok());
+}
+
+TEST(MemoryPlan, ItsPartsAreWithinTheWhole) {
+  for (uint64_t memory : {kLeastMemoryBytes, kDefaultServerMemoryBytes, 16 * kGiB}) {
+    MemoryPlan plan = PlanMemory(memory);
+    // A stream that is served may hold two chunks in the carrier, one that waits to put, one.
+    uint64_t streams = (2 * plan.max_streams + plan.max_waiting_puts) * kTransferChunkBytes;
+    EXPECT_LE(plan.client_stream_bytes + plan.client_read_bytes + plan.call_bytes + streams,
+              memory - 32 * kMiB);
+    EXPECT_GE(plan.max_streams, 4u);
+  }
+}
+
+}  // namespace
+}  // namespace tilekv
