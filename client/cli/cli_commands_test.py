@@ -198,6 +198,7 @@ class Stores(CliTest):
         self.tilekv("kv", "put", "small", "-", stdin=os.urandom(5_000))
         shutil.rmtree(self.path("store/index"))
         self.assertIn("--rebuild-index", self.fails(DATA_LOSS, "kv", "put", "k", "-"))
+        self.assertIn("--rebuild-index", self.fails(DATA_LOSS, "kv", "get", "large"))
         report = self.as_json("store", "fsck", "--rebuild-index", code=DATA_LOSS)
         self.assertEqual([p["where"] for p in report["problems"]], ["key 'small'"])
         self.assertEqual(self.run_raw("kv", "get", "large").stdout, large)

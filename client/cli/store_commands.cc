@@ -1,6 +1,8 @@
 // tilekv store ...: the store itself.
 #include <poll.h>
 
+#include <algorithm>
+
 #include "client/cli/arguments.h"
 #include "client/cli/command_table.h"
 #include "client/cli/context.h"
@@ -9,6 +11,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
+#include "kvstore/base/utf8.h"
 #include "kvstore/node/store_repair.h"
 
 namespace tilekv {
@@ -216,6 +219,14 @@ absl::Status RebuildIndexFirst(Context& context) {
   return absl::OkStatus();
 }
 
+// The node's texts have names in them that are escaped already; what is not text is escaped again.
+std::string Shown(const std::string& text) {
+  bool plain = IsValidUtf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
+                 return static_cast<unsigned char>(c) < ' ' || c == 0x7f;
+               });
+  return plain ? text : Printable(text);
+}
+
 Json FsckJson(const v1::FsckRequest& request, const v1::FsckResponse& report) {
   Json json;
   json["objects"] = report.objects();
@@ -245,7 +256,7 @@ absl::Status PrintFsck(Context& context, const v1::FsckRequest& request,
   for (const v1::FsckProblem& problem : report.problems()) {
     const char* state = problem.lost() ? "lost" : problem.repaired() ? "repaired" : "";
     TILEKV_RETURN_IF_ERROR(printer.Add(
-        {{problem.kind(), Printable(problem.where()), state, Printable(problem.text())}, nullptr}));
+        {{problem.kind(), Shown(problem.where()), state, Shown(problem.text())}, nullptr}));
   }
   TILEKV_RETURN_IF_ERROR(printer.Finish());
   uint64_t hidden = report.problem_count() - static_cast<uint64_t>(report.problems_size());

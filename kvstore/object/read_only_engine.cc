@@ -59,6 +59,14 @@ absl::StatusOr<std::unique_ptr<ReadOnlyEngine>> ReadOnlyEngine::Open(
                      fmt::format("there is no store in '{}'", Printable(options.directory)));
   }
   TILEKV_RETURN_IF_ERROR(CheckLimit(*superblock, options.max_object_bytes));
+  TILEKV_ASSIGN_OR_RETURN(bool has_index, fs.Exists(options.directory + "/index/CURRENT"));
+  TILEKV_ASSIGN_OR_RETURN(bool has_catalog, fs.Exists(options.directory + "/catalog/CURRENT"));
+  if (!has_index && has_catalog) {  // which is made after the index
+    return MakeError(Reason::kDataLoss,
+                     fmt::format("'{}' has lost its index; 'tilekv store fsck --rebuild-index' "
+                                 "makes one from the payload files",
+                                 Printable(options.directory)));
+  }
   TILEKV_ASSIGN_OR_RETURN(
       auto index, ObjectIndex::OpenReader(options.directory + "/index", options.rocksdb_env));
   return std::unique_ptr<ReadOnlyEngine>(new ReadOnlyEngine(
