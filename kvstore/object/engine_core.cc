@@ -267,7 +267,7 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> EngineCore::OpenCopy(Domain domain
 }
 
 absl::Status EngineCore::CheckCopy(Domain domain, const ObjectRow& row) {
-  std::unique_ptr<File> file;
+  std::shared_ptr<ObjectReader> copy;
   if (row.file_number != 0) {
     TILEKV_ASSIGN_OR_RETURN(
         auto file, OpenUncached(options_.file_system, payloads_->PathOf(row.file_number), pool_));
@@ -276,7 +276,6 @@ absl::Status EngineCore::CheckCopy(Domain domain, const ObjectRow& row) {
   } else {
     TILEKV_ASSIGN_OR_RETURN(copy, OpenRow(domain, row, /*report_damage=*/false));
   }
-  TILEKV_ASSIGN_OR_RETURN(auto copy, OpenRow(domain, row, /*report_damage=*/false));
   Buffer buffer = pool_->Get(std::min(row.ref.length, kVerifyStepBytes));
   absl::Status status = VerifyLeafTable(row.ref, copy->leaves());
   for (uint64_t at = 0; status.ok() && at < row.ref.length; at += kVerifyStepBytes) {

@@ -122,8 +122,8 @@ class ObjectStore {
   virtual absl::StatusOr<std::unique_ptr<ObjectWriter>> NewWriter(const PutSpec& spec) = 0;
   // The same of an object that is here, to store it in another encoding: `seen` is the row of the
   // copy that was read, `spec.expected` its object. Finish puts the new copy in the place of that
-  // one, which goes; it changes nothing, and says stored = false, where another copy stands there by
-  // then, or none, or one that is not good.
+  // one, which goes; it changes nothing, and says stored = false, where another copy stands there
+  // by then, or none, or one that is not good.
   virtual absl::StatusOr<std::unique_ptr<ObjectWriter>> NewReplacement(const PutSpec& spec,
                                                                        const ObjectRow& seen) = 0;
   // Raises touched_rev of those present, all in one synced batch. Results in the order of `refs`.
