@@ -58,10 +58,12 @@ class OrderedPrefetch {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // The next item; none at the end. After an error every further call gives it again.
+  // The next item; none at the end. After an error every further call gives it again. Once the
+  // context is cancelled or over, nothing more is started or given out, not even what is ready.
   absl::StatusOr<std::optional<T>> Next() {
     MutexLock lock(mutex_);
     if (delivered_ == count_) return std::optional<T>();
+    TILEKV_RETURN_IF_ERROR(context_.Check());
     auto found = ready_.find(delivered_);
     while (found == ready_.end()) {
       changed_.Wait(mutex_);
@@ -91,6 +93,7 @@ class OrderedPrefetch {
         index = next_++;
         reservation = budget_.Acquire(cost_(index), context_);
       }
+      if (absl::Status wanted = context_.Check(); !wanted.ok()) reservation = wanted;
       absl::StatusOr<T> value =
           reservation.ok() ? produce_(index, context_) : absl::StatusOr<T>(reservation.status());
       if (!value.ok()) failed_ = true;  // later items do not start

@@ -310,6 +310,44 @@ class RoundTrips:
                 self.assertTrue(got.flags.c_contiguous)
                 self.assertEqual(got.tobytes(), array.astype(got.dtype).tobytes())
 
+    def test_archives_of_arrays_stored_and_deflated_keep_their_values(self):
+        wide = np.frombuffer(self.draw.randbytes(4 * 900 * 700), "<f4").reshape(900, 700)
+        arrays = {
+            "wide": wide,
+            "layer/fortran": np.asfortranarray(wide[:600]),
+            "big": (np.arange(70_000) % 251).astype(">i4").reshape(70, 1000),
+            "scalar": np.float64(-0.0),
+            "empty": np.zeros((3, 0), np.int16),
+        }
+        np.savez(self.path("stored.npz"), **arrays)
+        np.savez_compressed(self.path("deflated.npz"), **arrays)
+        for name in ("stored", "deflated"):
+            self.tilekv("model", "import", name, self.path(name + ".npz"), "--memory", "64MiB")
+            listed = self.as_json("tensor", "ls", name)
+            self.assertEqual(sorted(row["name"] for row in listed), sorted(arrays))
+            for tensor, array in arrays.items():
+                self.tilekv("tensor", "get", name, tensor, self.path("out.npy"), "-y")
+                got = np.load(self.path("out.npy"))
+                self.assertEqual(got.shape, array.shape)
+                self.assertEqual(got.tobytes(), array.astype(got.dtype).tobytes(), tensor)
+        same = self.as_json("model", "diff", "stored", "deflated")
+        self.assertTrue(same["same"])
+
+    def test_archives_that_are_not_right_leave_nothing(self):
+        np.savez(self.path("objects.npz"), a=np.arange(3), b=np.array([1, None], dtype=object))
+        self.assertIn("never unpickled", self.fails(USAGE, "model", "import", "m", self.path("objects.npz")))
+        np.savez(self.path("raw.npz"), a=np.arange(4, dtype="<u2").view("V2"), b=np.arange(3))
+        self.assertIn("BF16 for bfloat16", self.fails(USAGE, "model", "import", "m", self.path("raw.npz")))
+        np.savez(self.path("flipped.npz"), a=np.arange(100_000))
+        content = bytearray(self.read("flipped.npz"))
+        content[len(content) // 2] ^= 1
+        self.write("flipped.npz", bytes(content))
+        self.assertIn("damaged", self.fails(USAGE, "model", "import", "m", self.path("flipped.npz")))
+        self.assertEqual(self.as_json("model", "ls"), [])
+        self.tilekv("model", "import", "m", self.path("raw.npz"), "--dtype", "a=BF16")
+        dtypes = {row["name"]: row["dtype"] for row in self.as_json("tensor", "ls", "m")}
+        self.assertEqual(dtypes, {"a": "BF16", "b": "I64"})
+
     def test_an_export_of_arrays_does_not_claim_to_be_their_files(self):
         os.mkdir(self.path("in"))
         for name in ("a", "b"):
