@@ -78,6 +78,19 @@ TEST_F(CollectorTest, AnUndeleteBetweenReadingARecordAndItsPurgeWins) {
   EXPECT_EQ(node_->Fsck({})->problem_count(), 0u);
 }
 
+TEST_F(CollectorTest, AVersionThatIsDeletedAgainMeanwhileHasItsWholeGraceAgain) {
+  ObjectRef root = Import("m", "tile");
+  Delete("m");
+  clock_.Advance(kDeleteGrace_s * kSecondMicros);
+  Once("collector.before_purge", [&] {
+    EXPECT_TRUE(Undelete("m", 1));
+    Delete("m");
+  });
+  EXPECT_EQ(node_->Collect({})->purged_versions(), 0u);
+  EXPECT_TRUE(IsThere(root));
+  EXPECT_TRUE(Undelete("m", 1));
+}
+
 TEST_F(CollectorTest, WhatWasPurgedCannotBeUndeleted) {
   Import("m", "tile");
   Delete("m");

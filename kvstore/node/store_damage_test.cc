@@ -258,7 +258,9 @@ TEST_F(StoreDamageTest, ARebuildKeepsFilesWhoseHeaderCannotBeReadAndLeavesUnfini
   EXPECT_FALSE(std::filesystem::exists(file));
   EXPECT_EQ(std::filesystem::file_size(directory_ / "damaged/1"), file_bytes);
   Open();
-  EXPECT_EQ(Fsck().lost_count(), 1u);
+  v1::FsckResponse found = Fsck();
+  EXPECT_EQ(found.lost_count(), 1u);
+  EXPECT_EQ(found.problem_count(), 2u) << "and the unfinished file, whose number was used";
 }
 
 TEST_F(StoreDamageTest, AStoreThatIsOpenIsNotRebuilt) {
