@@ -20,9 +20,9 @@ struct Cover {
 };
 
 Cover CoverOf(const ObjectRead& read, uint64_t unit_bytes) {
-  if (read.out.empty()) return {read.offset / unit_bytes * unit_bytes, 0};
+  if (read.length() == 0) return {read.offset / unit_bytes * unit_bytes, 0};
   uint64_t start = read.offset / unit_bytes * unit_bytes;
-  uint64_t end = std::min(RoundUp(read.offset + read.out.size(), unit_bytes), read.ref.length);
+  uint64_t end = std::min(RoundUp(read.offset + read.length(), unit_bytes), read.ref.length);
   return {start, end - start};
 }
 
@@ -102,15 +102,18 @@ absl::Status RangeAssembler::CheckHeader(const v1::ReadObjectHeader& header) {
 // may leave it out.
 absl::Status RangeAssembler::SetLeaves(const v1::ReadObjectHeader& header) {
   const ObjectRef& ref = read().ref;
-  if (header.leaf_hashes().empty() && leaves_known_ && leaves_of_ == ref) return absl::OkStatus();
-  leaves_known_ = false;
-  absl::StatusOr<LeafTable> leaves = LeavesFromWire(header.leaf_hashes(), ref.length);
-  if (!leaves.ok()) return Unexpected(ErrorText(leaves.status()));
-  absl::Status verified = VerifyLeafTable(ref, *leaves);
+  if (!header.leaf_hashes().empty() || !leaves_known_ || leaves_of_ != ref) {
+    leaves_known_ = leaves_verified_ = false;
+    absl::StatusOr<LeafTable> leaves = LeavesFromWire(header.leaf_hashes(), ref.length);
+    if (!leaves.ok()) return Unexpected(ErrorText(leaves.status()));
+    leaves_ = *std::move(leaves);
+    leaves_of_ = ref;
+    leaves_known_ = true;
+  }
+  if (!read().verify || leaves_verified_) return absl::OkStatus();
+  absl::Status verified = VerifyLeafTable(ref, leaves_);
   if (!verified.ok()) return WithContext(verified, "from node " + node_);
-  leaves_ = *std::move(leaves);
-  leaves_of_ = ref;
-  leaves_known_ = true;
+  leaves_verified_ = true;
   return absl::OkStatus();
 }
 
@@ -144,6 +147,11 @@ absl::Status RangeAssembler::TakeRaw(Bytes piece) {
   while (!piece.empty()) {
     if (content_at_ == content_end_) return Unexpected("more data than its header said");
     uint64_t unit = std::min(kLeafBytes, content_end_ - content_at_);
+    if (read().place && unit_filled_ == 0 && piece.size() >= unit) {  // where it lies
+      TILEKV_RETURN_IF_ERROR(FinishUnit(piece.first(unit)));
+      piece = piece.subspan(unit);
+      continue;
+    }
     MutableBytes space = UnitSpace(content_at_, unit);
     uint64_t n = std::min<uint64_t>(piece.size(), unit - unit_filled_);
     std::memcpy(space.data() + unit_filled_, piece.data(), n);
@@ -179,7 +187,8 @@ absl::Status RangeAssembler::TakeCoded(Bytes piece) {
 // Straight into the destination where all of the unit is wanted.
 MutableBytes RangeAssembler::UnitSpace(uint64_t content_offset, uint64_t length) {
   const ObjectRead& r = read();
-  if (content_offset >= r.offset && content_offset + length <= r.offset + r.out.size()) {
+  if (!r.place && content_offset >= r.offset &&
+      content_offset + length <= r.offset + r.out.size()) {
     return r.out.subspan(content_offset - r.offset, length);
   }
   if (scratch_.size() < length) scratch_.resize(UnitBytes(encoding_));
@@ -187,9 +196,14 @@ MutableBytes RangeAssembler::UnitSpace(uint64_t content_offset, uint64_t length)
 }
 
 absl::Status RangeAssembler::FinishUnit(Bytes content) {
-  absl::Status verified = VerifyLeaves(read().ref, leaves_, content_at_ / kLeafBytes, content);
-  if (!verified.ok()) return WithContext(verified, "from node " + node_);
-  if (!scratch_.empty() && content.data() == scratch_.data()) CopyWanted(content_at_, content);
+  const ObjectRead& r = read();
+  if (r.verify) {
+    absl::Status verified = VerifyLeaves(r.ref, leaves_, content_at_ / kLeafBytes, content);
+    if (!verified.ok()) return WithContext(verified, "from node " + node_);
+  }
+  if (r.place || (!scratch_.empty() && content.data() == scratch_.data())) {
+    CopyWanted(content_at_, content);
+  }
   content_at_ += content.size();
   unit_filled_ = 0;
   return absl::OkStatus();
@@ -198,8 +212,11 @@ absl::Status RangeAssembler::FinishUnit(Bytes content) {
 void RangeAssembler::CopyWanted(uint64_t content_offset, Bytes content) {
   const ObjectRead& r = read();
   uint64_t from = std::max(content_offset, r.offset);
-  uint64_t to = std::min(content_offset + content.size(), r.offset + r.out.size());
+  uint64_t to = std::min(content_offset + content.size(), r.offset + r.length());
   if (from >= to) return;
+  if (r.place) {
+    return r.place(from - r.offset, content.subspan(from - content_offset, to - from));
+  }
   std::memcpy(r.out.data() + (from - r.offset), content.data() + (from - content_offset),
               to - from);
 }

@@ -60,9 +60,10 @@ class RangeAssembler {
 
   bool started_ = false;  // the header of reads_[next_] has come
   Encoding encoding_;
-  LeafTable leaves_;  // of leaves_of_, verified to its id
+  LeafTable leaves_;  // of leaves_of_
   ObjectRef leaves_of_;
   bool leaves_known_ = false;
+  bool leaves_verified_ = false;  // to its id
   std::vector<uint32_t> blocks_;  // of this range
   size_t next_block_ = 0;
   uint64_t content_at_ = 0;   // where the unit (leaf or block) being received begins

@@ -84,7 +84,7 @@ absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> rea
     v1::ObjectRange* range = request.add_ranges();
     ObjectRefToWire(read.ref, range->mutable_ref());
     range->set_offset(read.offset);
-    range->set_length(read.out.size());
+    range->set_length(read.length());
   }
   for (const Encoding& encoding : KnownCodedEncodings()) {
     EncodingToWire(encoding, request.add_accept());
@@ -111,7 +111,7 @@ absl::Status RemoteReadObjects(RemoteChannels& channels, std::span<const ObjectR
                                ReadStats* stats, const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
   if (stats != nullptr) {
-    for (const ObjectRead& read : reads) stats->asked_bytes += read.out.size();
+    for (const ObjectRead& read : reads) stats->asked_bytes += read.length();
   }
   while (!reads.empty()) {
     size_t n = std::min(reads.size(), kMaxRanges);

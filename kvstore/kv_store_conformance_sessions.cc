@@ -96,6 +96,32 @@ TEST_P(KvStoreConformance, CodedObjectsReadBackAsTheirContent) {
   EXPECT_GT(stats.received_bytes, 0u);
 }
 
+TEST_P(KvStoreConformance, ContentCanBeTakenInPiecesInOrder) {
+  auto session = Begin();
+  std::string content;
+  for (int i = 0; i < 160'000; ++i) content += std::to_string(i);
+  for (EncodingKind kind : {EncodingKind::kNone, EncodingKind::kZstd}) {
+    content[0] = kind == EncodingKind::kNone ? 'a' : 'b';
+    ObjectRef ref = RefOf(0, AsBytes(content));
+    ASSERT_TRUE(session->Put(ref, AsBytes(content), {kind, 0}).ok());
+    for (uint64_t offset : {uint64_t{0}, uint64_t{100}, kLeafBytes, 2 * kBlockBytes + 1}) {
+      for (bool verify : {true, false}) {
+        std::string taken;
+        ObjectRead read{.ref = ref, .offset = offset, .verify = verify};
+        read.placed_bytes = content.size() - offset - 5;
+        read.place = [&](uint64_t at, Bytes piece) {
+          EXPECT_EQ(at, taken.size());
+          taken += AsText(piece);
+        };
+        ReadStats stats;
+        ASSERT_TRUE(store_->ReadObjects({&read, 1}, &stats).ok());
+        EXPECT_TRUE(taken == content.substr(offset, content.size() - offset - 5));
+        EXPECT_EQ(stats.asked_bytes, taken.size());
+      }
+    }
+  }
+}
+
 TEST_P(KvStoreConformance, ReadingAMissingObjectNamesIt) {
   ObjectRef ref = RefOf(0, AsBytes("never stored"));
   auto content = store_->ReadObject(ref);

@@ -109,9 +109,19 @@ TEST_F(ReadStreams, EveryRangeArrivesAsItIsWhateverTheEncoding) {
       if (random() % 3 == 0) n = std::min<uint64_t>(n, 100);
       if (random() % 8 == 0) offset = 0, n = length;
       outs.emplace_back(n, '?');
-      reads.push_back({refs_[object],
-                       offset,
-                       {reinterpret_cast<uint8_t*>(outs.back().data()), outs.back().size()}});
+      std::string& out = outs.back();
+      ObjectRead read{refs_[object], offset, {reinterpret_cast<uint8_t*>(out.data()), n}};
+      if (random() % 2 == 0) {
+        read.out = {};
+        read.placed_bytes = n;
+        read.place = [&out, next = uint64_t{0}](uint64_t at, Bytes piece) mutable {
+          EXPECT_EQ(at, next) << "in order, each byte once";
+          next = at + piece.size();
+          out.replace(at, piece.size(), AsText(piece));
+        };
+      }
+      read.verify = random() % 4 > 0;
+      reads.push_back(std::move(read));
       where.emplace_back(object, offset);
     }
     absl::Status status = Transfer(reads, round % 2 == 0, 1 + random() % 9'000);
@@ -176,11 +186,33 @@ TEST_F(ReadStreams, DamageOnTheWayIsNeverTakenForContent) {
   }
 }
 
+TEST_F(ReadStreams, ATableThatWasNotCheckedIsCheckedForTheNextReadThatAsks) {
+  std::string content = Pattern(kLeafBytes + 100, 9, false);
+  ObjectRef ref = Add(content);
+  uint8_t first[10], second[10];
+  std::vector<ObjectRead> reads{{ref, 0, first}, {ref, 20, second}};
+  reads[0].verify = false;
+  auto producer = *ReadProducer::Create(store_, pool_, Request(reads, true));
+  auto messages = *producer->Produce(*budget_.Acquire(producer->NextBytes()));
+  ASSERT_EQ(messages.size(), 2u);
+  // A bit of the second leaf's hash: no byte of content that is read depends on it.
+  std::string table = LeavesToWire((*store_.Open(kDefaultDomain, ref.id))->leaves());
+  size_t at = messages[0].head.find(table);
+  ASSERT_NE(at, std::string::npos);
+  messages[0].head[at + table.size() - 1] ^= 1;
+  RangeAssembler assembler(reads, "n");
+  std::vector<Bytes> pieces{AsBytes(messages[0].head), messages[0].data};
+  EXPECT_TRUE(assembler.Take(pieces).ok());
+  pieces = {AsBytes(messages[1].head), messages[1].data};
+  EXPECT_EQ(GetReason(assembler.Take(pieces)), Reason::kDataLoss);
+}
+
 // Sends nothing on until it is told to.
 class HeldCarrier : public ReadCarrier {
  public:
   void Send(ReadMessage message, bool) override { sent.push_back(std::move(message)); }
   void FinishCall(const absl::Status& status) override { finished.push_back(status); }
+  void BreakOff() override {}
   std::vector<ReadMessage> sent;
   std::vector<absl::Status> finished;
 };
@@ -212,7 +244,6 @@ class ReadPipelineTest : public ReadStreams {
   QueueExecutor executor_;
   StreamBudget reads_{"client_read", 3 * kMiB, [](int64_t) {}};
 };
-  void BreakOff() override {}
 
 TEST_F(ReadPipelineTest, ASlowReaderHoldsOneChunkBeingSentAndOneAhead) {
   ObjectRef ref = Add(Pattern(10 * kMiB, 1, false));

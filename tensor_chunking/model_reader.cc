@@ -30,7 +30,7 @@ ModelReader::ModelReader(KvStore& store, const ReaderOptions& options)
       options_(options),
       pool_(BufferPool::Create(options.memory_bytes / 4)),
       budget_(std::make_unique<ByteBudget>(options.memory_bytes / 2)),
-      tiles_(store, *pool_, *budget_, DefaultThreads(options.threads)) {}
+      tiles_(store, *pool_, *budget_, DefaultThreads(options.threads), options.verify) {}
 
 ModelReader::~ModelReader() = default;
 

@@ -87,7 +87,10 @@ class UnitFetch {
         end = next.offset_bytes + next.length_bytes;
         ++run.last;
       }
-      ObjectRead read{.ref = first.object, .offset = first.offset_bytes, .out = out[at].span()};
+      ObjectRead read{.ref = first.object,
+                      .offset = first.offset_bytes,
+                      .out = out[at].span(),
+                      .verify = tiles_.verify()};
       if (run.last > run.first) {
         run.buffer = pool_.Get(end - first.offset_bytes);
         read.out = run.buffer.span();

@@ -37,9 +37,17 @@ struct TileRead {
 
   // Whether the range is wanted whole and in one piece: read it straight to destination +
   // copies[0].dst_offset(), without a buffer.
-  bool direct() const {
-    return copies.size() == 1 && copies[0].contiguous() && copies[0].bytes() == length_bytes;
+  bool direct() const { return whole() && copies[0].contiguous(); }
+  // Whether the range is wanted whole and goes to several places in pieces worth a copy each: put
+  // them there as they come, without a buffer.
+  bool placed() const {
+    return whole() && !direct() && copies[0].source_in_order() &&
+           copies[0].run_bytes() >= kLeastPlacedBytes;
   }
+
+ private:
+  static constexpr uint64_t kLeastPlacedBytes = 256;
+  bool whole() const { return copies.size() == 1 && copies[0].bytes() == length_bytes; }
 };
 
 struct TileWork {

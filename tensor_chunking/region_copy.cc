@@ -146,6 +146,42 @@ void RegionCopy::RunDim(size_t dim, const uint8_t* src, uint8_t* dst) const {
   }
 }
 
+bool RegionCopy::source_in_order() const {
+  uint64_t stride = run_bytes_;
+  for (size_t d = dims_.size(); d-- > 0;) {
+    if (dims_[d].src_stride != static_cast<int64_t>(stride)) return false;
+    stride *= dims_[d].count;
+  }
+  return true;
+}
+
+void RegionCopy::RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const {
+  if (piece.empty()) return;
+  // Which run the piece begins in, as an index of each dimension.
+  absl::InlinedVector<uint64_t, 3> at(dims_.size());
+  uint64_t run = offset / run_bytes_;
+  uint64_t within = offset % run_bytes_;
+  dst += dst_offset_;
+  for (size_t d = dims_.size(); d-- > 0;) {
+    at[d] = run % dims_[d].count;
+    run /= dims_[d].count;
+    dst += static_cast<int64_t>(at[d]) * dims_[d].dst_stride;
+  }
+  while (true) {
+    uint64_t bytes = std::min<uint64_t>(run_bytes_ - within, piece.size());
+    std::memcpy(dst + within, piece.data(), bytes);
+    piece = piece.subspan(bytes);
+    if (piece.empty()) return;
+    within = 0;
+    for (size_t d = dims_.size(); d-- > 0;) {
+      dst += dims_[d].dst_stride;
+      if (++at[d] < dims_[d].count) break;
+      dst -= static_cast<int64_t>(at[d]) * dims_[d].dst_stride;
+      at[d] = 0;
+    }
+  }
+}
+
 RegionCopy RegionCopy::Reversed() const {
   RegionCopy reversed = *this;
   std::swap(reversed.src_offset_, reversed.dst_offset_);

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "absl/container/inlined_vector.h"
+#include "kvstore/base/bytes.h"
 #include "tensor_chunking/shape.h"
 
 namespace tilekv {
@@ -33,6 +34,12 @@ class RegionCopy {
 
   // The caller's to get right: both buffers cover what the strides reach, and do not overlap.
   void Run(const uint8_t* src, uint8_t* dst) const;
+
+  // Whether the source's bytes are taken in order from src_offset(), none left out.
+  bool source_in_order() const;
+  // What Run does with `piece` of the source, which begins `offset` bytes after src_offset(). Only
+  // where source_in_order().
+  void RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const;
 
   // The same units in the other direction: what was the destination is read.
   RegionCopy Reversed() const;

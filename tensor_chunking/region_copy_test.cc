@@ -74,6 +74,40 @@ TEST(RegionCopy, CopiesWhatTheStridesSay) {
   }
 }
 
+TEST(RegionCopy, PiecesOfTheSourceInOrderMakeTheWhole) {
+  SeededRandom random(23);
+  int in_order = 0;
+  for (int i = 0; i < 5000; ++i) {
+    Shape shape(1 + random.Below(4));
+    for (uint64_t& size : shape) size = 1 + random.Below(7);
+    Region src;
+    for (uint64_t size : shape) {
+      uint64_t start = random.Below(size);
+      src.start.push_back(start);
+      src.extent.push_back(1 + random.Below(size - start));
+    }
+    Region whole = Region::Whole(shape);
+    const uint64_t unit = 1 + random.Below(5);
+    std::optional<RegionCopy> copy = CopyOverlap(unit, src, whole);
+    ASSERT_TRUE(copy.has_value());
+    if (!copy->source_in_order()) continue;
+    ++in_order;
+    std::vector<uint8_t> from(copy->bytes());
+    for (uint8_t& byte : from) byte = static_cast<uint8_t>(random.Next());
+    std::vector<uint8_t> expected(unit * *ElementCount(shape), 0xaa), got = expected;
+    copy->Run(from.data(), expected.data());
+    for (uint64_t at = 0; at < from.size();) {
+      uint64_t bytes = std::min<uint64_t>(from.size() - at, random.Below(20));
+      copy->RunPiece(at, Bytes(from).subspan(at, bytes), got.data());
+      at += bytes;
+    }
+    ASSERT_EQ(got, expected);
+  }
+  EXPECT_GT(in_order, 4000) << "a box that is taken whole is in order";
+  EXPECT_FALSE(RegionCopy(4, 12, 0, std::array{CopyDim{4, -4, 4}}).source_in_order());
+  EXPECT_FALSE(RegionCopy(4, 0, 0, std::array{CopyDim{4, 8, 4}}).source_in_order());
+}
+
 TEST(RegionCopy, MergesWhatLiesTogether) {
   // A whole row panel, a band of a matrix, one column.
   EXPECT_TRUE(CopyOverlap(4, {{0, 0}, {100, 50}}, {{20, 0}, {30, 50}})->contiguous());

@@ -65,7 +65,7 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
   };
   uint64_t buffered_bytes = 0;
   for (const TileRead& read : work.reads) {
-    if (ref.parts != nullptr || !read.direct()) buffered_bytes += read.length_bytes;
+    if (!read.direct() && !read.placed()) buffered_bytes += read.length_bytes;
   }
   if (ref.parts != nullptr) buffered_bytes = ref.length_bytes + 2 * ref.object.length;
   Reservation reservation;
@@ -87,7 +87,13 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
   for (size_t i = 0; i < work.reads.size(); ++i) {
     const TileRead& read = work.reads[i];
     ObjectRead object{.ref = ref.object, .offset = ref.offset_bytes + read.offset_bytes, .out = {}};
-    if (read.direct()) {
+    object.verify = verify_;
+    if (read.placed()) {
+      object.placed_bytes = read.length_bytes;
+      object.place = [&copy = read.copies[0], destination](uint64_t offset, Bytes piece) {
+        copy.RunPiece(offset, piece, destination);
+      };
+    } else if (read.direct()) {
       object.out = {destination + read.copies[0].dst_offset(), read.length_bytes};
     } else {
       buffers[i] = pool_.Get(read.length_bytes);
@@ -106,7 +112,7 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
 absl::Status TileReader::ReadTile(const TileRef& ref, MutableBytes out, ReadStats* stats,
                                   const CallContext& context) const {
   if (ref.parts != nullptr) return ReadXor(ref, out, stats, context);
-  ObjectRead read{.ref = ref.object, .offset = ref.offset_bytes, .out = out};
+  ObjectRead read{.ref = ref.object, .offset = ref.offset_bytes, .out = out, .verify = verify_};
   return store_.ReadObjects({&read, 1}, stats, context);
 }
 

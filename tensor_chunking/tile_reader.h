@@ -18,8 +18,11 @@ namespace tilekv {
 
 class TileReader {
  public:
-  TileReader(KvStore& store, BufferPool& pool, ByteBudget& budget, int threads)
-      : store_(store), pool_(pool), budget_(budget), threads_(threads) {}
+  // `verify`: to the tiles' ids. What is made of `base, xor` always is.
+  TileReader(KvStore& store, BufferPool& pool, ByteBudget& budget, int threads, bool verify = true)
+      : store_(store), pool_(pool), budget_(budget), threads_(threads), verify_(verify) {}
+
+  bool verify() const { return verify_; }
 
   // All of the plan, on several threads, buffers from the budget. `destination` is where the
   // result's first element goes. Errors name tensor and tile. `entry` has its tiles.
@@ -46,6 +49,7 @@ class TileReader {
   BufferPool& pool_;
   ByteBudget& budget_;
   const int threads_;
+  const bool verify_;
 };
 
 // As many as the machine has processors, at least 2 so that disk, network and hashing overlap, at

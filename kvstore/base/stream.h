@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,10 @@ class ByteSink {
   virtual ~ByteSink() = default;
   virtual absl::Status Append(Bytes piece) = 0;
 };
+
+// Takes the content of a range in order: where in the range it begins, and the bytes, which are the
+// giver's again when it returns.
+using PlaceContent = std::function<void(uint64_t offset_in_range, Bytes content)>;
 
 // Memory that the caller keeps.
 class SpanSource : public ByteSource {

@@ -182,11 +182,14 @@ absl::Status LocalNode::ReadOne(const ObjectRead& read, ReadStats* stats) {
                      fmt::format("object {} is here, but not with level {} and {} bytes",
                                  read.ref.id.Hex(), read.ref.level, read.ref.length));
   }
-  TILEKV_RETURN_IF_ERROR(ReadContent(*reader, read.offset, read.out, *node_.pool));
+  TILEKV_RETURN_IF_ERROR(
+      read.place ? ReadContentInSteps(*reader, read.offset, read.length(), read.place, *node_.pool,
+                                      read.verify)
+                 : ReadContent(*reader, read.offset, read.out, *node_.pool, read.verify));
   if (stats == nullptr) return absl::OkStatus();
   TILEKV_ASSIGN_OR_RETURN(CoveringRange covering, CoverRange(reader->row(), reader->block_table(),
-                                                             read.offset, read.out.size()));
-  stats->asked_bytes += read.out.size();
+                                                             read.offset, read.length()));
+  stats->asked_bytes += read.length();
   stats->received_bytes += covering.stored_length;
   return absl::OkStatus();
 }

@@ -25,11 +25,20 @@
 
 namespace tilekv {
 
-// One range of one object, to be placed at `out`. Verified to the id by whoever fills it.
+// One range of one object, to be placed at `out`, or handed to `place`. Verified to the id by
+// whoever fills it.
 struct ObjectRead {
   ObjectRef ref;
   uint64_t offset = 0;
-  MutableBytes out;  // its size is the range's length
+  MutableBytes out;  // its size is the range's length, unless `place` is set
+  // For content that does not go into one piece of memory: takes it in order, `placed_bytes` in
+  // all, while it is in the processor's cache. From the start again when the read is repeated.
+  PlaceContent place = {};
+  uint64_t placed_bytes = 0;
+  // False: only lengths are checked. For who trusts disk and network, and says so.
+  bool verify = true;
+
+  uint64_t length() const { return place ? placed_bytes : out.size(); }
 };
 
 // What reads cost, for reports. Added to, never reset.

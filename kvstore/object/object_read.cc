@@ -29,7 +29,8 @@ absl::Status CheckWithin(const ObjectRef& ref, uint64_t offset, uint64_t length)
 }
 
 // Reads leaves [first, first + out) of an uncoded object and checks them where they lie.
-absl::Status ReadLeaves(ObjectReader& reader, uint64_t first_leaf, MutableBytes out) {
+absl::Status ReadLeaves(ObjectReader& reader, uint64_t first_leaf, MutableBytes out, bool verify) {
+  if (!verify) return reader.ReadStored(first_leaf * kLeafBytes, out);
   const ObjectRef& ref = reader.row().ref;
   while (!out.empty()) {
     MutableBytes step = out.first(std::min<uint64_t>(out.size(), kReadStepBytes));
@@ -43,15 +44,15 @@ absl::Status ReadLeaves(ObjectReader& reader, uint64_t first_leaf, MutableBytes 
 
 // The part of `leaf` that lies in [offset, offset + out.size()), through a pooled buffer.
 absl::Status ReadPartOfLeaf(ObjectReader& reader, uint64_t leaf, uint64_t offset_in_leaf,
-                            MutableBytes out, BufferPool& pool) {
+                            MutableBytes out, BufferPool& pool, bool verify) {
   Buffer buffer = pool.Get(LeafLength(reader.row().ref.length, leaf));
-  TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, buffer.span()));
+  TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, buffer.span(), verify));
   std::memcpy(out.data(), buffer.data() + offset_in_leaf, out.size());
   return absl::OkStatus();
 }
 
-absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out,
-                         BufferPool& pool) {
+absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
+                         bool verify) {
   uint64_t length = reader.row().ref.length;
   while (!out.empty()) {
     uint64_t leaf = offset / kLeafBytes;
@@ -62,9 +63,9 @@ absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out
       // Whole leaves, as many as there are. The object's last leaf is whole too if it is asked for
       // to its end.
       take = offset + out.size() == length ? out.size() : out.size() / kLeafBytes * kLeafBytes;
-      TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, out.first(take)));
+      TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, out.first(take), verify));
     } else {
-      TILEKV_RETURN_IF_ERROR(ReadPartOfLeaf(reader, leaf, in_leaf, out.first(take), pool));
+      TILEKV_RETURN_IF_ERROR(ReadPartOfLeaf(reader, leaf, in_leaf, out.first(take), pool, verify));
     }
     offset += take;
     out = out.subspan(take);
@@ -74,14 +75,16 @@ absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out
 
 // One block, decoded and checked, into all of `out`.
 absl::Status DecodeBlock(const ObjectReader& reader, BlockCodec& codec, uint64_t block,
-                         Bytes stored, MutableBytes out) {
+                         Bytes stored, MutableBytes out, bool verify) {
   const ObjectRef& ref = reader.row().ref;
   absl::Status decoded = codec.Decode(stored, reader.block_table()[block], out);
   if (!decoded.ok()) return WithContext(decoded, fmt::format("object {}", ref.id.Short()));
+  if (!verify) return absl::OkStatus();
   return VerifyLeaves(ref, reader.leaves(), block * (kBlockBytes / kLeafBytes), out);
 }
 
-absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool) {
+absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
+                       bool verify) {
   const ObjectRow& row = reader.row();
   std::span<const uint32_t> table = reader.block_table();
   auto covered = CoverRange(row, table, offset, out.size());
@@ -109,18 +112,38 @@ absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, 
       uint64_t length = BlockLength(row.ref.length, block);
       if (start >= offset && start + length <= offset + out.size()) {
         TILEKV_RETURN_IF_ERROR(
-            DecodeBlock(reader, *codec, block, coded, out.subspan(start - offset, length)));
+            DecodeBlock(reader, *codec, block, coded, out.subspan(start - offset, length), verify));
         continue;
       }
       if (!partial) partial = pool.Get(kBlockBytes);
       MutableBytes whole{partial.data(), length};
-      TILEKV_RETURN_IF_ERROR(DecodeBlock(reader, *codec, block, coded, whole));
+      TILEKV_RETURN_IF_ERROR(DecodeBlock(reader, *codec, block, coded, whole, verify));
       uint64_t from = std::max(start, offset);
       uint64_t to = std::min(start + length, offset + out.size());
       std::memcpy(out.data() + (from - offset), whole.data() + (from - start), to - from);
     }
   }
   return absl::OkStatus();
+}
+
+// A part of the content, whose leaf table was checked.
+absl::Status ReadStep(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
+                      bool verify) {
+  if (out.empty()) return absl::OkStatus();
+  return reader.row().encoding.kind == EncodingKind::kNone
+             ? ReadUncoded(reader, offset, out, pool, verify)
+             : ReadCoded(reader, offset, out, pool, verify);
+}
+
+// Runs `read` between the checks that all reads have in common.
+absl::Status ReadChecked(ObjectReader& reader, uint64_t offset, uint64_t length, bool verify,
+                         const std::function<absl::Status()>& read) {
+  const ObjectRef& ref = reader.row().ref;
+  TILEKV_RETURN_IF_ERROR(CheckWithin(ref, offset, length));
+  absl::Status status = verify ? VerifyLeafTable(ref, reader.leaves()) : absl::OkStatus();
+  if (status.ok()) status = read();
+  if (GetReason(status) == Reason::kDataLoss) reader.ReportDamage();
+  return status;
 }
 
 }  // namespace
@@ -208,19 +231,26 @@ absl::StatusOr<CoveringRange> CoverRange(const ObjectRow& row,
   return cover;
 }
 
-absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out,
-                         BufferPool& pool) {
-  const ObjectRow& row = reader.row();
-  TILEKV_RETURN_IF_ERROR(CheckWithin(row.ref, offset, out.size()));
-  auto read = [&]() -> absl::Status {
-    TILEKV_RETURN_IF_ERROR(VerifyLeafTable(row.ref, reader.leaves()));
-    if (out.empty()) return absl::OkStatus();
-    return row.encoding.kind == EncodingKind::kNone ? ReadUncoded(reader, offset, out, pool)
-                                                    : ReadCoded(reader, offset, out, pool);
-  };
-  absl::Status status = read();
-  if (GetReason(status) == Reason::kDataLoss) reader.ReportDamage();
-  return status;
+absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
+                         bool verify) {
+  return ReadChecked(reader, offset, out.size(), verify,
+                     [&]() -> absl::Status { return ReadStep(reader, offset, out, pool, verify); });
+}
+
+absl::Status ReadContentInSteps(ObjectReader& reader, uint64_t offset, uint64_t length,
+                                const PlaceContent& place, BufferPool& pool, bool verify) {
+  return ReadChecked(reader, offset, length, verify, [&]() -> absl::Status {
+    Buffer buffer = pool.Get(std::min(length, kReadStepBytes));
+    for (uint64_t at = offset; at < offset + length;) {
+      // Steps end where blocks end, so that none is decoded twice.
+      uint64_t end = std::min(RoundUp(at + 1, kReadStepBytes), offset + length);
+      MutableBytes step = buffer.span().first(end - at);
+      TILEKV_RETURN_IF_ERROR(ReadStep(reader, at, step, pool, verify));
+      place(at - offset, step);
+      at = end;
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<std::string> ReadWholeContent(ObjectReader& reader, BufferPool& pool) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kvstore/base/buffer_pool.h"
+#include "kvstore/base/stream.h"
 #include "kvstore/object/object_store.h"
 
 namespace tilekv {
@@ -42,10 +43,16 @@ absl::StatusOr<CoveringRange> CoverRange(const ObjectRow& row,
                                          std::span<const uint32_t> block_table, uint64_t offset,
                                          uint64_t length);
 
-// Fills `out` with content from `offset`, verified to the id: straight into `out` where the range
-// is whole leaves of an uncoded object, else through a pooled buffer. DATA_LOSS names object and
-// leaf, and is reported to the reader; `out` may then hold anything.
-absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool);
+// Fills `out` with content from `offset`, verified to the id (or not, where that is asked for):
+// straight into `out` where the range is whole leaves of an uncoded object, else through a pooled
+// buffer. DATA_LOSS names object and leaf, and is reported to the reader; `out` may then hold
+// anything.
+absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
+                         bool verify = true);
+// The same for `length` bytes that go elsewhere than into one piece of memory, in steps that stay
+// in the processor's cache.
+absl::Status ReadContentInSteps(ObjectReader& reader, uint64_t offset, uint64_t length,
+                                const PlaceContent& place, BufferPool& pool, bool verify = true);
 // The whole content, for trees and small things.
 absl::StatusOr<std::string> ReadWholeContent(ObjectReader& reader, BufferPool& pool);
 
