@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what TileKV needs from Debian's packages.
 #
-#   deploy/install-packages.sh [build|test]
+#   deploy/install-packages.sh [build|test|bench]
 #
 # build  what building and running need, the quickstart included
 # test   the default: the same and what the tests, the sanitizers and the linters need
+# bench  what building needs, and what deploy/bench.sh measures against and draws with
 #
 # Does nothing, quickly, when everything is there. Runs as root, or by sudo where there is one.
 set -euo pipefail
@@ -26,11 +27,14 @@ test_packages=(
   zsh fish
 )
 
+bench_packages=(libhiredis-dev redis-server etcd-server python3-matplotlib git)
+
 case ${1:-test} in
   build) wanted=("${build_packages[@]}") ;;
   test) wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
+  bench) wanted=("${build_packages[@]}" "${bench_packages[@]}") ;;
   *)
-    echo "usage: deploy/install-packages.sh [build|test]" >&2
+    echo "usage: deploy/install-packages.sh [build|test|bench]" >&2
     exit 2
     ;;
 esac
