@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "server/grpc_calls.h"
+#include "server/listener.h"
 #include "server/periodic_work.h"
 
 namespace tilekv {
@@ -40,8 +41,6 @@ void SetArguments(grpc::ServerBuilder& builder) {
   // Who connects and says nothing is not kept.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(kHandshakeTimeout_s * 1'000));
-  // Two servers never share a port by mistake.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
 class GrpcNodeServer : public NodeServer {
@@ -58,26 +57,31 @@ class GrpcNodeServer : public NodeServer {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     SetArguments(builder);
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    TILEKV_ASSIGN_OR_RETURN(ListenAddress parsed, ListenAddress::Parse(address));
+    TILEKV_ASSIGN_OR_RETURN(listener_, Listener::Listen(parsed));
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        grpc::InsecureServerCredentials());
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) {
-      server_ = nullptr;
-      return MakeError(Reason::kNodeUnavailable,
-                       fmt::format("cannot listen on {}: another program uses the port, or the "
-                                   "address is not of this machine. Choose another with --listen",
-                                   Printable(address)));
-    }
+    if (server_ == nullptr) return MakeError(Reason::kInternal, "gRPC did not start");
+    listener_->Start([this](int listening, int fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.listener_fd = listening;
+      connection.fd = fd;
+      acceptor_->HandleNewConnection(&connection);
+    });
     server_->GetHealthCheckService()->SetServingStatus(true);
     ticking_ = std::make_unique<PeriodicWork>(kTickEvery_ms, [this] { context_.slots.Tick(); });
     return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return listener_->port(); }
 
   void Shutdown(int64_t drain_ms) override {
     if (server_ == nullptr) return;
     server_->GetHealthCheckService()->SetServingStatus(false);
+    listener_->Stop();
     context_.open_calls.EndAll();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(drain_ms));
     server_->Wait();
@@ -92,8 +96,9 @@ class GrpcNodeServer : public NodeServer {
  private:
   ServiceContext context_;
   const std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
   std::unique_ptr<PeriodicWork> ticking_;  // stops first
 };
 

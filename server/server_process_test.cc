@@ -17,6 +17,7 @@
 
 #include "client/connect.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/object_hash.h"
 #include "server/listen_address.h"
 
 namespace tilekv {
@@ -187,6 +188,42 @@ TEST_F(ServerProcess, GarbageOnThePortsHarmsNobody) {
   EXPECT_THAT(HttpGet(http_, "/readyz"), HasSubstr("200 OK"));
 }
 
+TEST_F(ServerProcess, ANodeThatHangsIsNamedAndNotWaitedForAgain) {
+  Start();
+  ConnectOptions options;
+  options.remote.progress_timeout_ms = 400;
+  auto connected = Connect("tilekv://" + grpc_, options);
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  std::unique_ptr<KvStore> store = *std::move(connected);
+  std::string content(3'000'000, 'c');
+  ASSERT_TRUE(store->Put("k", content)->applied);
+  ObjectRead read{
+      RefOf(0, AsBytes(content)), 0, {reinterpret_cast<uint8_t*>(content.data()), content.size()}};
+  ASSERT_TRUE(store->ReadObjects({&read, 1}).ok());
+
+  kill(pid_, SIGSTOP);
+  auto began = std::chrono::steady_clock::now();
+  absl::Status hung = store->ReadObjects({&read, 1});
+  EXPECT_EQ(GetReason(hung), Reason::kNodeUnavailable) << hung;
+  EXPECT_THAT(ErrorText(hung), HasSubstr(grpc_));
+  EXPECT_THAT(ErrorText(hung), HasSubstr(read.ref.id.Short()));
+  hung = store->Stat("k").status();
+  EXPECT_EQ(GetReason(hung), Reason::kNodeUnavailable) << hung;
+  EXPECT_THAT(ErrorText(hung), HasSubstr("hangs"));
+  // A try after it would take as long again, for as long as retries may.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(kRetryFor_s / 2));
+  kill(pid_, SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return store->ReadObjects({&read, 1}).ok(); }));
+}
+
+TEST_F(ServerProcess, HttpAnswersBesideConnectionsThatSayNothing) {
+  Start();
+  std::vector<int> silent;
+  for (int i = 0; i < 40; ++i) silent.push_back(ConnectTo(http_));
+  EXPECT_THAT(HttpGet(http_, "/healthz"), HasSubstr("200 OK"));
+  for (int fd : silent) close(fd);
+}
+
 TEST_F(ServerProcess, APortThatSpeaksSomethingElseIsNoNode) {
   Start();
   auto store = Connect("tilekv://" + http_);
@@ -198,6 +235,7 @@ TEST_F(ServerProcess, MistakesAreNamedAndHaveTheirExitCodes) {
   Start({"--max-object-bytes", "1MiB"});
   EXPECT_EQ(Run(AnyPorts(data())), 5);
   EXPECT_THAT(ReadFile(log()), HasSubstr("STORE_LOCKED"));
+  EXPECT_THAT(ReadFile(log()), HasSubstr("--store tilekv://" + grpc_));
   std::string other = directory_ / "other";
   EXPECT_EQ(Run({"--data-dir", other, "--listen", grpc_, "--http", "127.0.0.1:0"}), 5);
   EXPECT_THAT(ReadFile(log()), HasSubstr("cannot listen on " + grpc_));
@@ -210,6 +248,8 @@ TEST_F(ServerProcess, MistakesAreNamedAndHaveTheirExitCodes) {
   EXPECT_EQ(Run(flags), 2);
   EXPECT_THAT(ReadFile(log()), HasSubstr("STORE_MISMATCH"));
   EXPECT_EQ(Run({"--data-dir", other, "--memory", "1MiB"}), 2);
+  EXPECT_EQ(Run(AnyPorts(log())), 2);
+  EXPECT_THAT(ReadFile(log()), HasSubstr("is a file; a store is a directory"));
   EXPECT_EQ(Run({"--data-dir", other, "--listen", "nowhere"}), 2);
   EXPECT_EQ(Run({}), 2);
   Start();  // without the flag it keeps the limit that it has
