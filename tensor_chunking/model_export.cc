@@ -4,6 +4,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "tensor_chunking/export_plan.h"
+#include "tensor_chunking/formats/file_kinds.h"
 #include "tensor_chunking/formats/output_file.h"
 #include "tensor_chunking/formats/source_folder.h"
 #include "tensor_chunking/formats/tensor_file_writer.h"
@@ -263,12 +264,24 @@ absl::Status CheckOptions(const ExportOptions& options, bool one_file) {
   return absl::OkStatus();
 }
 
+// A folder under the name of a file that is not written would be taken for one.
+absl::Status CheckFolderName(const std::string& destination) {
+  std::string_view what = DescribeForeignWeights(destination).what;
+  if (EndsWith(destination, ".npz")) what = "an archive of NumPy";
+  if (what.empty()) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("'{}' would be {}, which is not written; name a .safetensors or "
+                               ".npy file, or a folder",
+                               Printable(destination), what));
+}
+
 }  // namespace
 
 absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string& destination,
                                          const ExportOptions& options) {
   bool one_file = EndsWith(destination, ".safetensors") || EndsWith(destination, ".npy");
   TILEKV_RETURN_IF_ERROR(CheckOptions(options, one_file));
+  if (!one_file) TILEKV_RETURN_IF_ERROR(CheckFolderName(destination));
   if (EndsWith(destination, ".safetensors")) return ExportSafetensors(reader, destination, options);
   if (EndsWith(destination, ".npy")) return ExportNpy(reader, destination, options);
   return ExportFolder(reader, destination, options);

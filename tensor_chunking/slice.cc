@@ -172,8 +172,11 @@ class Resolver {
 
 absl::StatusOr<std::vector<SliceItem>> ParseSlice(std::string_view text) {
   std::string_view rest = Trim(text);
-  if (rest.size() >= 2 && rest.front() == '[' && rest.back() == ']') {
-    rest = Trim(rest.substr(1, rest.size() - 2));
+  if (rest.find_first_of("[]") != std::string_view::npos) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("slice '{}': a list in brackets is not taken; write what stands "
+                                 "between the brackets of a slice alone, such as 0:10, ::2",
+                                 Printable(text)));
   }
   std::vector<SliceItem> items;
   while (!rest.empty()) {

@@ -30,8 +30,8 @@ struct SliceItem {
   friend bool operator==(const SliceItem&, const SliceItem&) = default;
 };
 
-// "0:10, ::-1", "...", "-3:", "5", "None, 2"; brackets around it all and a comma after the last
-// item are allowed, nothing at all selects everything. Integers beyond 64 bits mean the nearest
+// "0:10, ::-1", "...", "-3:", "5", "None, 2"; a comma after the last item is allowed, nothing at all
+// selects everything. Brackets are not: in NumPy they are a list, and pick rows. Integers beyond 64 bits mean the nearest
 // one, as bounds do in Python. INVALID_ARGUMENT names the item and says what is taken.
 absl::StatusOr<std::vector<SliceItem>> ParseSlice(std::string_view text);
 

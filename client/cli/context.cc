@@ -2,9 +2,15 @@
 
 #include "client/cli/prompt.h"
 #include "fmt/format.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 
 namespace tilekv {
+namespace {
+
+constexpr int64_t kTellWaitingEvery_nanos = 10'000'000'000;
+
+}  // namespace
 
 Context::Context(const GlobalOptions& options, Access access, const Surroundings& surroundings)
     : options_(options),
@@ -17,7 +23,9 @@ absl::StatusOr<KvStore*> Context::Store(std::optional<uint64_t> max_object_bytes
   StoreRequest request{.uri = model_store_.empty() ? options_.store : model_store_,
                        .access = access_,
                        .memory_bytes = options_.memory_bytes,
-                       .max_object_bytes = max_object_bytes};
+                       .max_object_bytes = max_object_bytes,
+                       .context = call(),
+                       .waiting = [this](const absl::Status& failed) { TellWaiting(failed); }};
   if (request.uri.empty()) {
     return MakeError(Reason::kInvalidArgument,
                      "no store is named; pass --store tilekv://HOST[:PORT] or --store DIR, or set "
@@ -25,6 +33,16 @@ absl::StatusOr<KvStore*> Context::Store(std::optional<uint64_t> max_object_bytes
   }
   TILEKV_ASSIGN_OR_RETURN(store_, surroundings_.open_store(request));
   return store_.get();
+}
+
+void Context::TellWaiting(const absl::Status& failed) {
+  int64_t now_nanos = surroundings_.clock->MonotonicNanos();
+  {
+    MutexLock lock(waiting_mutex_);
+    if (told_waiting_nanos_ && now_nanos - *told_waiting_nanos_ < kTellWaitingEvery_nanos) return;
+    told_waiting_nanos_ = now_nanos;
+  }
+  Remark(fmt::format("waiting, for {} s at most: {}", kRetryFor_s, ErrorText(failed)));
 }
 
 absl::StatusOr<ModelName> Context::Model(std::string_view text) {

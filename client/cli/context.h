@@ -15,6 +15,7 @@
 #include "client/cli/parse.h"
 #include "client/cli/progress.h"
 #include "client/cli/terminal.h"
+#include "kvstore/base/mutex.h"
 #include "kvstore/kv_store.h"
 #include "kvstore/model_name.h"
 
@@ -25,6 +26,9 @@ struct StoreRequest {
   Access access = Access::kRead;
   uint64_t memory_bytes = 0;
   std::optional<uint64_t> max_object_bytes;  // of a store to be made
+  CallContext context;                       // of the opening alone
+  // Told, from any thread, that a call waits for a node and tries again.
+  std::function<void(const absl::Status& failed)> waiting;
 };
 using StoreOpener =
     std::function<absl::StatusOr<std::unique_ptr<KvStore>>(const StoreRequest& request)>;
@@ -67,12 +71,17 @@ class Context {
   std::unique_ptr<Progress> StartProgress(const std::string& what) const;
 
  private:
+  // That a node is waited for, now and then, however many calls wait.
+  void TellWaiting(const absl::Status& failed);
+
   GlobalOptions options_;
   Access access_;
   Surroundings surroundings_;
   Output output_;
   std::string model_store_;  // of the models named so far
   std::unique_ptr<KvStore> store_;
+  Mutex waiting_mutex_;
+  std::optional<int64_t> told_waiting_nanos_ ABSL_GUARDED_BY(waiting_mutex_);
 };
 
 }  // namespace tilekv

@@ -38,13 +38,13 @@ Json ValueJson(const ValueInfo& info) {
 }
 
 // A range that counts from the end, or a bar, needs the length first.
-absl::StatusOr<ByteRange> ResolveRange(KvStore& store, const std::string& key,
+absl::StatusOr<ByteRange> ResolveRange(Context& context, KvStore& store, const std::string& key,
                                        const std::optional<std::string>& text,
                                        std::optional<uint64_t> length) {
   if (!text.has_value()) return ByteRange{};
   TILEKV_ASSIGN_OR_RETURN(RangeText range, ParseRange(*text));
   if (!length.has_value() && range.NeedsLength()) {
-    TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> info, store.Stat(key));
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> info, store.Stat(key, context.call()));
     if (!info.has_value()) return NoSuchKey(key);
     length = info->length;
   }
@@ -64,11 +64,11 @@ absl::StatusOr<int> KvGet(Context& context, const Arguments& arguments) {
   const std::string key = arguments.Word(0);
   const std::string destination = arguments.Word(1);
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
-  TILEKV_ASSIGN_OR_RETURN(ByteRange range,
-                          ResolveRange(*store, key, arguments.Value("--range"), std::nullopt));
+  TILEKV_ASSIGN_OR_RETURN(ByteRange range, ResolveRange(context, *store, key,
+                                                        arguments.Value("--range"), std::nullopt));
   if (destination.empty() || destination == "-") return GetToOutput(context, *store, key, range);
 
-  TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> stat, store->Stat(key));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> stat, store->Stat(key, context.call()));
   if (!stat.has_value()) return NoSuchKey(key);
   uint64_t start = std::min(range.offset, stat->length);
   uint64_t total = std::min(range.length.value_or(stat->length), stat->length - start);
@@ -123,7 +123,8 @@ absl::StatusOr<int> KvPut(Context& context, const Arguments& arguments) {
 
 absl::StatusOr<int> KvStat(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
-  TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> info, store->Stat(arguments.Word(0)));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> info,
+                          store->Stat(arguments.Word(0), context.call()));
   if (!info.has_value()) return NoSuchKey(arguments.Word(0));
   if (context.out().is_json()) {
     TILEKV_RETURN_IF_ERROR(context.out().Document(ValueJson(*info)));
@@ -151,7 +152,7 @@ absl::StatusOr<int> KvList(Context& context, const Arguments& arguments) {
   while (left > 0) {
     TILEKV_RETURN_IF_ERROR(context.call().Check());
     options.limit = static_cast<uint32_t>(std::min<uint64_t>(left, kMaxListPageEntries));
-    TILEKV_ASSIGN_OR_RETURN(ValuePage page, store->List(options));
+    TILEKV_ASSIGN_OR_RETURN(ValuePage page, store->List(options, context.call()));
     for (const ValueInfo& info : page.values) {
       TILEKV_RETURN_IF_ERROR(
           printer.Add({{Printable(info.key), std::to_string(info.version), FormatSize(info.length),
@@ -171,14 +172,16 @@ absl::StatusOr<int> KvRemove(Context& context, const Arguments& arguments) {
   const std::string key = arguments.Word(0);
   TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> version, arguments.Number("--if-version"));
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
-  TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> info, store->Stat(key));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ValueInfo> info, store->Stat(key, context.call()));
   if (!info.has_value()) return NoSuchKey(key);
   TILEKV_RETURN_IF_ERROR(context.Ask(
       fmt::format("This removes the value '{}' ({}, version {}). It cannot be brought back.",
                   Printable(key), FormatSize(info->length), info->version)));
-  TILEKV_ASSIGN_OR_RETURN(DeleteResult result,
-                          store->Delete(key, version.has_value() ? WriteCondition::Version(*version)
-                                                                 : WriteCondition::None()));
+  TILEKV_ASSIGN_OR_RETURN(
+      DeleteResult result,
+      store->Delete(
+          key, version.has_value() ? WriteCondition::Version(*version) : WriteCondition::None(),
+          context.call()));
   if (!result.applied) return Conflict(key, result.version_found);
   if (!result.existed) return NoSuchKey(key);
   Json json;

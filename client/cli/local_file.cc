@@ -158,8 +158,13 @@ class DeviceSink : public LocalSink {
       ssize_t n = write(fd_, piece.data(), piece.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) {
-        return MakeError(Reason::kInternal, fmt::format("write '{}': {}", Printable(path_),
-                                                        std::generic_category().message(errno)));
+        int error = errno;
+        return error == ENOSPC ? MakeError(Reason::kStoreFull,
+                                           fmt::format("write '{}': it is full, not the store",
+                                                       Printable(path_)))
+                               : MakeError(Reason::kInternal,
+                                           fmt::format("write '{}': {}", Printable(path_),
+                                                       std::generic_category().message(error)));
       }
       piece = piece.subspan(static_cast<size_t>(n));
     }
@@ -179,6 +184,20 @@ absl::Status OpenFailed(const std::string& path, int error) {
                                                       : Reason::kInternal;
   return MakeError(reason, fmt::format("open '{}': {}", Printable(path),
                                        std::generic_category().message(error)));
+}
+
+// Where it is missing, the file system's own error would name the unfinished file.
+absl::Status CheckFolderOf(const std::string& path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos || slash == 0) return absl::OkStatus();
+  const std::string folder = path.substr(0, slash);
+  absl::StatusOr<FileInfo> info = FileSystem::Posix()->Stat(folder);
+  if (absl::IsNotFound(info.status())) {
+    return MakeError(Reason::kNotFound,
+                     fmt::format("there is no folder '{}' for '{}'; make it first",
+                                 Printable(folder), Printable(path)));
+  }
+  return info.status();
 }
 
 }  // namespace
@@ -227,6 +246,7 @@ absl::StatusOr<std::unique_ptr<LocalSink>> OpenLocalSink(const std::string& path
     return MakeError(Reason::kInvalidArgument,
                      fmt::format("'{}' exists; pass -y to overwrite it", Printable(path)));
   }
+  TILEKV_RETURN_IF_ERROR(CheckFolderOf(path));
   std::string temporary = fmt::format("{}.tilekv-{}", path, getpid());
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<File> file,
                           fs->Open(temporary, FileSystem::OpenMode::kCreateNew));

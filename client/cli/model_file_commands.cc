@@ -2,6 +2,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "client/cli/arguments.h"
 #include "client/cli/command_table.h"
 #include "client/cli/context.h"
@@ -15,6 +17,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/object/codec_choice.h"
 #include "tensor_chunking/formats/model_source.h"
+#include "tensor_chunking/formats/source_folder.h"
 #include "tensor_chunking/model_files.h"
 #include "tensor_chunking/model_writer.h"
 
@@ -191,6 +194,21 @@ absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
 
 // --- export, load
 
+// A tensor is not divided: the size that was asked for is then not that of every file.
+void RemarkLargerThanShard(Context& context, const Manifest& manifest,
+                           const ExportOptions& options) {
+  if (options.max_shard_bytes == 0) return;
+  auto larger = std::count_if(
+      manifest.tensors.begin(), manifest.tensors.end(), [&](const TensorEntry& tensor) {
+        return tensor.bytes() > options.max_shard_bytes &&
+               (options.include.empty() || MatchesAny(options.include, tensor.name));
+      });
+  if (larger == 0) return;
+  context.Remark(fmt::format("{} larger than --max-shard-size, alone in {}.",
+                             Counted(static_cast<uint64_t>(larger), "tensor"),
+                             larger == 1 ? "its file" : "their files"));
+}
+
 absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> shard, arguments.Size("--max-shard-size"));
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
@@ -217,13 +235,14 @@ absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
                   Counted(report.files.size(), "file"), Rate(report.bytes, progress->seconds()),
                   report.as_imported ? "\nweights in the files that they were imported from" : "");
   TILEKV_RETURN_IF_ERROR(context.Done(text, json));
+  RemarkLargerThanShard(context, reader->manifest(), options);
   return kExitDone;
 }
 
 absl::StatusOr<int> ModelLoad(Context& context, const Arguments& arguments) {
-  if (arguments.Value("--to") != "null") {
+  if (arguments.Value("--to").value_or("null") != "null") {
     return MakeError(Reason::kInvalidArgument,
-                     "load needs --to null: every tile is read, verified and thrown away");
+                     "load knows --to null only: every tile is read, verified and thrown away");
   }
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
                           OpenModel(context, arguments.Word(0)));
@@ -341,7 +360,7 @@ std::vector<CommandSpec> ModelFileCommandSpecs() {
        .verb = "load",
        .arguments = {model},
        .summary = "stream a model and throw it away: what a load costs",
-       .flags = {{"--to", "", "null", "where it goes; null is the only place"}},
+       .flags = {{"--to", "", "null", "where it goes; null, the only place, is the default"}},
        .examples = {{"tilekv model load minilm --to null --memory 64MiB", "within a budget"}},
        .access = Access::kRead,
        .handler = ModelLoad},

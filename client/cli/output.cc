@@ -27,9 +27,12 @@ absl::Status Output::Failed() {
     broken_ = true;
     return MakeError(Reason::kCancelled, "standard output was closed");
   }
-  return MakeError(
-      error == ENOSPC ? Reason::kStoreFull : Reason::kInternal,
-      fmt::format("writing to standard output: {}", std::generic_category().message(error)));
+  if (error == ENOSPC) {
+    return MakeError(Reason::kStoreFull,
+                     "writing to standard output: what it goes to is full, not the store");
+  }
+  return MakeError(Reason::kInternal, fmt::format("writing to standard output: {}",
+                                                  std::generic_category().message(error)));
 }
 
 absl::Status Output::Write(std::string_view text) {

@@ -67,7 +67,7 @@ class CommandLineParser {
   explicit CommandLineParser(const CommandSpec& spec) : spec_(spec) {
     app_.set_help_flag("");
     app_.allow_extras(true);
-    for (const FlagSpec& flag : GlobalFlags()) AddFlag(flag, true);
+    for (const FlagSpec& flag : GlobalFlags()) AddFlag(flag, false);
     for (const FlagSpec& flag : spec.flags) AddFlag(flag, flag.repeats);
     for (const ArgumentSpec& argument : spec.arguments) AddArgument(argument);
   }

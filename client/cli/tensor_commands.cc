@@ -33,6 +33,11 @@ std::string BytesText(const TensorExportReport& report) {
 absl::StatusOr<TensorExportOptions> ReadGetOptions(Context& context, const Arguments& arguments) {
   TensorExportOptions options{.slice = arguments.Value("--slice").value_or(""),
                               .overwrite = context.options().yes};
+  // Of a script whose variable is empty: everything is not what it asked for.
+  if (arguments.Has("--slice") && options.slice.find_first_not_of(" ") == std::string::npos) {
+    return MakeError(Reason::kInvalidArgument,
+                     "--slice is empty; write ... for everything, or leave it out");
+  }
   TILEKV_RETURN_IF_ERROR(ParseSlice(options.slice).status());
   if (std::optional<std::string> as = arguments.Value("--as")) {
     TILEKV_ASSIGN_OR_RETURN(options.as, ParseDType(*as));

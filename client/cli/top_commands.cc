@@ -49,7 +49,7 @@ absl::StatusOr<int> ListAll(Context& context, const Arguments& arguments) {
   ListOptions options{.prefix = prefix};
   while (true) {
     TILEKV_RETURN_IF_ERROR(context.call().Check());
-    TILEKV_ASSIGN_OR_RETURN(ValuePage page, store->List(options));
+    TILEKV_ASSIGN_OR_RETURN(ValuePage page, store->List(options, context.call()));
     for (const ValueInfo& info : page.values) TILEKV_RETURN_IF_ERROR(printer.Add(ValueRow(info)));
     if (!page.more || page.values.empty()) break;
     options.after = page.values.back().key;

@@ -30,6 +30,8 @@ absl::Status ErrnoError(std::string_view operation, const std::string& path, int
     case EROFS:
       return MakeError(Reason::kPermissionDenied, text);
     case ENOSPC:
+      return MakeError(Reason::kStoreFull,
+                       fmt::format("{} '{}': its disk is full", operation, Printable(path)));
     case EDQUOT:
       return MakeError(Reason::kStoreFull, text);
     case EEXIST:

@@ -11,6 +11,8 @@
 namespace tilekv {
 namespace {
 
+constexpr char kServerAt[] = ", a server at ";
+
 std::string ParentOf(const std::string& path) {
   size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -19,7 +21,7 @@ std::string ParentOf(const std::string& path) {
 
 std::string LockOwner(const std::string& server_address) {
   std::string owner = fmt::format("process {}", getpid());
-  if (!server_address.empty()) owner += fmt::format(", a server at {}", server_address);
+  if (!server_address.empty()) owner += fmt::format("{}{}", kServerAt, server_address);
   return owner;
 }
 
@@ -56,6 +58,18 @@ absl::StatusOr<bool> MayCreateIndex(FileSystem& fs, const std::string& directory
   return true;
 }
 
+// A lock that is held names who holds it; a server can be asked instead.
+absl::Status WithRemedy(const absl::Status& failed) {
+  if (GetReason(failed) != Reason::kStoreLocked) return failed;
+  std::string text(failed.message());
+  size_t server = text.rfind(kServerAt);
+  std::string remedy = server == std::string::npos
+                           ? std::string("wait until it has ended")
+                           : fmt::format("go through it: --store tilekv://{}",
+                                         text.substr(server + std::string_view(kServerAt).size()));
+  return MakeError(Reason::kStoreLocked, fmt::format("{}; {}", text, remedy));
+}
+
 LocalEngineOptions WithPlainDirectory(LocalEngineOptions options) {
   while (options.directory.size() > 1 && options.directory.back() == '/') {
     options.directory.pop_back();
@@ -69,18 +83,22 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOp
   std::unique_ptr<EngineCore> core(new EngineCore(WithPlainDirectory(asked)));
   const LocalEngineOptions& options = core->options_;
   FileSystem& fs = *options.file_system;
+  TILEKV_RETURN_IF_ERROR(CheckStoreDirectory(fs, options.directory));
   TILEKV_ASSIGN_OR_RETURN(auto superblock, LoadSuperblock(fs, options.directory));
   if (!superblock.has_value()) {
     TILEKV_RETURN_IF_ERROR(CheckMayBecomeStore(fs, options.directory));
+    if (options.max_object_bytes.has_value()) {
+      TILEKV_RETURN_IF_ERROR(CheckObjectLimit(*options.max_object_bytes));
+    }
     if (!options.create_if_missing) {
-      return MakeError(Reason::kNotFound,
-                       fmt::format("there is no store in '{}'", Printable(options.directory)));
+      return NoStoreIn(options.directory);
     }
     TILEKV_RETURN_IF_ERROR(MakeStoreDirectory(fs, options.directory));
     TILEKV_CRASH_POINT("open.directory");
   }
-  TILEKV_ASSIGN_OR_RETURN(core->lock_,
-                          fs.Lock(options.directory + "/LOCK", LockOwner(options.server_address)));
+  auto lock = fs.Lock(options.directory + "/LOCK", LockOwner(options.server_address));
+  if (!lock.ok()) return WithRemedy(lock.status());
+  core->lock_ = *std::move(lock);
   TILEKV_ASSIGN_OR_RETURN(superblock, LoadSuperblock(fs, options.directory));
   if (!superblock.has_value()) {
     TILEKV_ASSIGN_OR_RETURN(

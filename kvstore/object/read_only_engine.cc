@@ -52,11 +52,11 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> OpenAsSeen(const LocalEngineOption
 absl::StatusOr<std::unique_ptr<ReadOnlyEngine>> ReadOnlyEngine::Open(
     const LocalEngineOptions& options) {
   FileSystem& fs = *options.file_system;
+  TILEKV_RETURN_IF_ERROR(CheckStoreDirectory(fs, options.directory));
   TILEKV_ASSIGN_OR_RETURN(auto superblock, LoadSuperblock(fs, options.directory));
   if (!superblock.has_value()) {
     TILEKV_RETURN_IF_ERROR(CheckMayBecomeStore(fs, options.directory));
-    return MakeError(Reason::kNotFound,
-                     fmt::format("there is no store in '{}'", Printable(options.directory)));
+    return NoStoreIn(options.directory);
   }
   TILEKV_RETURN_IF_ERROR(CheckLimit(*superblock, options.max_object_bytes));
   TILEKV_ASSIGN_OR_RETURN(bool has_index, fs.Exists(options.directory + "/index/CURRENT"));

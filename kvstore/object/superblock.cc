@@ -105,6 +105,23 @@ absl::StatusOr<std::optional<Superblock>> LoadSuperblock(FileSystem& fs,
   return *superblock;
 }
 
+absl::Status CheckStoreDirectory(FileSystem& fs, const std::string& path) {
+  if (path.empty()) {
+    return MakeError(Reason::kInvalidArgument, "the name of the store's directory is empty");
+  }
+  absl::StatusOr<FileInfo> info = fs.Stat(path);
+  if (!info.ok() || info->kind == FileInfo::Kind::kDirectory) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("'{}' is a file; a store is a directory", Printable(path)));
+}
+
+absl::Status NoStoreIn(const std::string& directory) {
+  return MakeError(Reason::kNotFound,
+                   fmt::format("there is no store in '{}'; a command that writes makes one, or "
+                               "'tilekv store init'",
+                               Printable(directory)));
+}
+
 absl::Status CheckMayBecomeStore(FileSystem& fs, const std::string& directory) {
   constexpr std::array kBeginnings = {"LOCK", "SUPERBLOCK.tmp", "lost+found"};
   TILEKV_ASSIGN_OR_RETURN(bool exists, fs.Exists(directory));
@@ -124,14 +141,19 @@ absl::Status CheckMayBecomeStore(FileSystem& fs, const std::string& directory) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Superblock> CreateSuperblock(FileSystem& fs, const std::string& directory,
-                                            uint64_t max_object_bytes, Random& random) {
+absl::Status CheckObjectLimit(uint64_t max_object_bytes) {
   if (max_object_bytes < kLeastMaxObjectBytes || max_object_bytes > kGreatestMaxObjectBytes) {
     return MakeError(Reason::kInvalidArgument,
                      fmt::format("an object limit lies between {} and {}, not {} bytes",
                                  FormatSizeShort(kLeastMaxObjectBytes),
                                  FormatSizeShort(kGreatestMaxObjectBytes), max_object_bytes));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Superblock> CreateSuperblock(FileSystem& fs, const std::string& directory,
+                                            uint64_t max_object_bytes, Random& random) {
+  TILEKV_RETURN_IF_ERROR(CheckObjectLimit(max_object_bytes));
   Superblock superblock{.store_uuid = HexEncode(AsBytes(random.Bytes(16))),
                         .max_object_bytes = max_object_bytes};
   TILEKV_RETURN_IF_ERROR(WriteFileAtomically(fs, PathOf(directory), EncodeSuperblock(superblock)));
@@ -144,11 +166,12 @@ absl::Status CheckLimit(const Superblock& superblock, std::optional<uint64_t> as
   }
   return MakeError(
       Reason::kStoreMismatch,
-      fmt::format("the store takes objects up to {} bytes ({}), but {} bytes ({}) were asked for; "
-                  "the limit is set when a store is created",
-                  FormatCount(superblock.max_object_bytes),
-                  FormatSizeShort(superblock.max_object_bytes), FormatCount(*asked_bytes),
-                  FormatSizeShort(*asked_bytes)));
+      fmt::format(
+          "the store takes objects up to {} bytes ({}), but {} bytes ({}) were asked for; "
+          "the limit is set when a store is created. Leave it out, or make a new store with "
+          "it and copy into that",
+          FormatCount(superblock.max_object_bytes), FormatSizeShort(superblock.max_object_bytes),
+          FormatCount(*asked_bytes), FormatSizeShort(*asked_bytes)));
 }
 
 }  // namespace tilekv

@@ -24,12 +24,18 @@ std::string EncodeSuperblock(const Superblock& superblock);
 // damaged.
 absl::StatusOr<Superblock> DecodeSuperblock(std::string_view text);
 
+// INVALID_ARGUMENT where the name is empty or that of a file.
+absl::Status CheckStoreDirectory(FileSystem& fs, const std::string& directory);
+// NOT_FOUND, with how one is made.
+absl::Status NoStoreIn(const std::string& directory);
 // None where the directory is missing or holds no superblock.
 absl::StatusOr<std::optional<Superblock>> LoadSuperblock(FileSystem& fs,
                                                          const std::string& directory);
 // STORE_MISMATCH unless the directory is missing, holds nothing but what a store begins with, or
 // has become a store meanwhile.
 absl::Status CheckMayBecomeStore(FileSystem& fs, const std::string& directory);
+// INVALID_ARGUMENT where no store may have this limit.
+absl::Status CheckObjectLimit(uint64_t max_object_bytes);
 // Writes one with a new uuid, durably.
 absl::StatusOr<Superblock> CreateSuperblock(FileSystem& fs, const std::string& directory,
                                             uint64_t max_object_bytes, Random& random);

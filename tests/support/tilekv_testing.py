@@ -56,9 +56,12 @@ def wait_until(condition, what, process=None):
 
 
 class Server:
-    """A tilekv-server on a directory and on free ports. Its log is the file `log_path`."""
+    """A tilekv-server on a directory and on free ports. Its log is the file `log_path`.
 
-    def __init__(self, data_dir, *flags):
+    `before` runs in its process before the program does.
+    """
+
+    def __init__(self, data_dir, *flags, listen="127.0.0.1:0", before=None):
         self.data_dir = data_dir
         self.log_path = data_dir + ".log"
         address = os.path.join(data_dir, "ADDRESS")
@@ -66,9 +69,10 @@ class Server:
             os.unlink(address)
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [programs["tilekv-server"], "--data-dir", data_dir, "--listen", "127.0.0.1:0",
+                [programs["tilekv-server"], "--data-dir", data_dir, "--listen", listen,
                  "--http", "127.0.0.1:0", *flags],
-                env=clean_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                env=clean_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=before)
         try:
             wait_until(lambda: os.path.exists(address), "the server serves", self.process)
         except BaseException:
