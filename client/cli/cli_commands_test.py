@@ -315,7 +315,7 @@ class Models(CliTest):
     def test_load_reads_everything(self):
         report = self.as_json("model", "load", "m", "--to", "null", "--memory", "64MiB")
         self.assertGreaterEqual(report["bytes"], self.matrix.nbytes)
-        self.fails(USAGE, "model", "load", "m")
+        self.assertIn("m@1", self.tilekv("model", "load", "m"))
         self.fails(USAGE, "model", "load", "m", "--to", "disk")
 
     def test_listings_show_versions_and_tags(self):
