@@ -22,6 +22,7 @@ constexpr char kEntryRow = 'd';
 constexpr char kLeaseRow = 'l';
 constexpr char kRevisionRow[] = "r";
 constexpr char kFormatRow[] = "f";
+constexpr char kStoreRow[] = "s";
 constexpr uint16_t kFormatVersion = 1;
 constexpr size_t kEntryHeaderBytes = 24;
 
@@ -129,14 +130,14 @@ absl::StatusOr<std::unique_ptr<CatalogDb>> CatalogDb::Open(const CatalogDbOption
   if (!options.read_only) {
     TILEKV_RETURN_IF_ERROR(SyncEntryOf(*db_options.env, options.directory));
   }
-  TILEKV_RETURN_IF_ERROR(opened->CheckFormat(!options.read_only));
+  TILEKV_RETURN_IF_ERROR(opened->CheckFormat(!options.read_only, options.store_uuid));
   return opened;
 }
 
 CatalogDb::CatalogDb(bool read_only) : read_only_(read_only) {}
 CatalogDb::~CatalogDb() = default;
 
-absl::Status CatalogDb::CheckFormat(bool may_create) {
+absl::Status CatalogDb::CheckFormat(bool may_create, const std::string& store_uuid) {
   TILEKV_ASSIGN_OR_RETURN(std::optional<std::string> stored, Read(kFormatRow, nullptr));
   if (!stored && may_create) {
     TILEKV_ASSIGN_OR_RETURN(Revision revision, ReadRevision(nullptr));
@@ -147,6 +148,7 @@ absl::Status CatalogDb::CheckFormat(bool may_create) {
     AppendLe<uint16_t>(version, kFormatVersion);
     rocksdb::WriteBatch batch;
     batch.Put(kFormatRow, version);
+    if (!store_uuid.empty()) batch.Put(kStoreRow, store_uuid);
     return Write(batch);
   }
   if (!stored || stored->size() != sizeof(uint16_t)) {
@@ -158,7 +160,14 @@ absl::Status CatalogDb::CheckFormat(bool may_create) {
                      fmt::format("the catalog has format {}; this program reads format {}", version,
                                  kFormatVersion));
   }
-  return absl::OkStatus();
+  TILEKV_ASSIGN_OR_RETURN(std::optional<std::string> store, Read(kStoreRow, nullptr));
+  if (!store.has_value() || store_uuid.empty() || *store == store_uuid) return absl::OkStatus();
+  return MakeError(
+      Reason::kStoreMismatch,
+      fmt::format("the catalog belongs to store {}, and the objects beside it to store "
+                  "{}: two stores were mixed. Restore the directory 'catalog' that "
+                  "belongs here",
+                  Printable(*store), store_uuid));
 }
 
 const rocksdb::Snapshot* CatalogDb::Hold() {

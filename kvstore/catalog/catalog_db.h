@@ -25,6 +25,9 @@ struct CatalogDbOptions {
   bool create_if_missing = false;
   bool read_only = false;       // beside a writer: a RocksDB secondary
   rocksdb::Env* env = nullptr;  // none: RocksDB's default
+  // Of the store whose names these are: written down in a new catalog, compared with that of
+  // another one. Empty: neither.
+  std::string store_uuid = {};
 };
 
 struct StoredEntry {
@@ -68,7 +71,7 @@ class CatalogDb {
 
  private:
   explicit CatalogDb(bool read_only);
-  absl::Status CheckFormat(bool may_create);
+  absl::Status CheckFormat(bool may_create, const std::string& store_uuid);
   absl::StatusOr<std::optional<std::string>> Read(const std::string& row,
                                                   const rocksdb::Snapshot* held);
 

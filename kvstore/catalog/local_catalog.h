@@ -41,6 +41,8 @@ struct LocalCatalogOptions {
   std::string directory;  // the store's; the catalog is in DIR/catalog
   bool create_if_missing = false;
   bool read_only = false;
+  // Of the store beside it: STORE_MISMATCH where a catalog is another's. Empty: not asked.
+  std::string store_uuid = {};
 
   // Seams; all outlive the catalog.
   rocksdb::Env* rocksdb_env = nullptr;  // none: RocksDB's default
@@ -63,6 +65,8 @@ class LocalCatalog : public Catalog {
   absl::StatusOr<std::unique_ptr<CatalogSnapshot>> Snapshot() override;
   absl::StatusOr<Revision> CurrentRevision() override;
   absl::Status CheckWritable() override;
+  // One synced write instead of two.
+  uint64_t inline_value_bytes() const override { return kLocalInlineValueBytes; }
   absl::StatusOr<LeaseId> Grant(int64_t ttl_s) override;
   absl::StatusOr<bool> KeepAlive(LeaseId lease, int64_t ttl_s) override;
   absl::Status Revoke(LeaseId lease) override;

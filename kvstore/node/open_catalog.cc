@@ -18,6 +18,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> OpenStoreCatalog(const std::string& dir
 absl::StatusOr<std::unique_ptr<Catalog>> OpenStoreCatalog(LocalCatalogOptions options,
                                                           ObjectStore& objects) {
   options.create_if_missing = false;
+  options.store_uuid = objects.store_uuid();
   absl::StatusOr<std::unique_ptr<LocalCatalog>> catalog = LocalCatalog::Open(options);
   if (GetReason(catalog.status()) == Reason::kNotFound && !options.read_only) {
     TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, objects.Usage());
