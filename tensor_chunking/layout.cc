@@ -194,29 +194,31 @@ absl::Status CheckTileShape(DType dtype, ShapeSpan shape, ShapeSpan tile_shape,
 namespace {
 
 // Widened from the last dimension on until a tile has the least size.
-Shape LeastTileLike(DType dtype, ShapeSpan shape, Shape tile) {
+Shape LeastTileLike(DType dtype, ShapeSpan shape, Shape tile, uint64_t least_bytes) {
   for (size_t d = tile.size(); d-- > 0;) {
     auto grid = TileGrid::Create(dtype, shape, tile);
     // On whole bytes still: a multiple of what is.
-    uint64_t bytes = grid.ok() ? grid->TileBytes(dtype, 0) : kLeastExplicitTileBytes;
-    uint64_t times = (kLeastExplicitTileBytes + bytes - 1) / std::max<uint64_t>(1, bytes);
+    uint64_t bytes = grid.ok() ? grid->TileBytes(dtype, 0) : least_bytes;
+    uint64_t times = (least_bytes + bytes - 1) / std::max<uint64_t>(1, bytes);
     tile[d] = std::min(shape[d], tile[d] * std::max<uint64_t>(1, times));
   }
   return tile;
 }
 
 // A million objects of a few bytes are nobody's wish, and take hours to store and to collect.
-absl::Status CheckNoSliver(DType dtype, ShapeSpan shape, const Shape& tile) {
+absl::Status CheckNoSliver(DType dtype, ShapeSpan shape, const Shape& tile,
+                           uint64_t max_object_bytes) {
   TILEKV_ASSIGN_OR_RETURN(TileGrid grid, TileGrid::Create(dtype, shape, tile));
+  const uint64_t least_bytes = std::min(kLeastExplicitTileBytes, max_object_bytes / 4);
   uint64_t bytes = grid.TileBytes(dtype, 0);
-  if (grid.tile_count() <= 1 || bytes >= kLeastExplicitTileBytes) return absl::OkStatus();
+  if (grid.tile_count() <= 1 || bytes >= least_bytes) return absl::OkStatus();
   return MakeError(
       Reason::kInvalidArgument,
       fmt::format("tiles {} of {} are {} bytes; a tile that cuts a tensor has {} at least, as {} "
                   "has for shape {}",
                   FormatShape(tile), DTypeName(dtype), FormatCount(bytes),
-                  FormatSizeShort(kLeastExplicitTileBytes),
-                  FormatShape(LeastTileLike(dtype, shape, tile)), FormatShape(shape)));
+                  FormatSizeShort(least_bytes),
+                  FormatShape(LeastTileLike(dtype, shape, tile, least_bytes)), FormatShape(shape)));
 }
 
 }  // namespace
@@ -239,7 +241,7 @@ absl::StatusOr<Shape> PlanLayout(DType dtype, ShapeSpan shape, const LayoutReque
   }
   for (size_t d = 0; d < tile.size(); ++d) tile[d] = std::min(tile[d], request.tile_shape[d]);
   TILEKV_RETURN_IF_ERROR(CheckTileShape(dtype, shape, tile, max_object_bytes));
-  TILEKV_RETURN_IF_ERROR(CheckNoSliver(dtype, shape, tile));
+  TILEKV_RETURN_IF_ERROR(CheckNoSliver(dtype, shape, tile, max_object_bytes));
   return tile;
 }
 

@@ -164,6 +164,9 @@ TEST(Layout, RefusesWhatCannotBeStoredAndSaysWhy) {
   EXPECT_THAT(PlanError(DType::kF32, {1000, 1000}, narrow), HasSubstr("65,024 bytes"));
   LayoutRequest least{LayoutKind::kExplicit, {128, 128}};
   EXPECT_EQ(PlanError(DType::kF32, {1000, 1000}, least), "OK");
+  // Of a store whose objects are small, less.
+  LayoutRequest small{LayoutKind::kExplicit, {33, 400}};
+  EXPECT_EQ(PlanError(DType::kF32, {64, 2048}, small, 64 * kKiB, 64 * kKiB), "OK");
   LayoutRequest whole{LayoutKind::kExplicit, {1000, 1000}};
   EXPECT_EQ(PlanError(DType::kU8, {1000, 1000}, whole), "OK");
   LayoutRequest flat{LayoutKind::kExplicit, {64}};
