@@ -9,7 +9,7 @@ namespace {
 constexpr int kShortThreads = 16;
 constexpr int kCommitThreads = 4;
 constexpr int kLongThreads = 4;
-constexpr int kWriteThreads = 8;
+constexpr int kWriteThreads = 64;
 constexpr int kReadThreads = 4;
 constexpr int kExchangeThreads = 8;
 

@@ -27,8 +27,10 @@ inline constexpr uint64_t kInlineContentBytes =
 // --- values and names
 // ----------------------------------------------------------------------------------------------
 inline constexpr size_t kMaxKeyBytes = 1'024;
-inline constexpr uint64_t kInlineValueBytes =
-    512;  // values up to here live in the catalog entry itself
+// Values up to here live in the catalog entry itself: of a cluster's catalog, which every member
+// holds in memory, and of one on this machine's disk.
+inline constexpr uint64_t kInlineValueBytes = 512;
+inline constexpr uint64_t kLocalInlineValueBytes = 4 * kKiB;
 inline constexpr uint64_t kSmallValueBytes =
     64 * kKiB;                               // a stat-and-get reply carries contents up to here
 inline constexpr size_t kMaxNameBytes = 96;  // of a namespace, a model or a tag

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/revision.h"
 
 namespace tilekv {
@@ -98,6 +99,8 @@ class Catalog {
   virtual absl::StatusOr<Revision> CurrentRevision() = 0;
   // STORE_FAILED once a write has failed: no other is taken.
   virtual absl::Status CheckWritable() { return absl::OkStatus(); }
+  // Values up to this size are worth keeping in their entries.
+  virtual uint64_t inline_value_bytes() const { return kInlineValueBytes; }
 
   // A lease ends when its time passes without KeepAlive, or by Revoke; its keys are deleted then,
   // in one transaction. Of a local catalog, leases end with the process: opening as writer deletes

@@ -117,7 +117,7 @@ absl::Status ValueWriter::Start() {
   }
   TILEKV_RETURN_IF_ERROR(FixCompare());
   if (settled_ || header_.has_root()) return absl::OkStatus();
-  bool surely_large = header_.has_length() && header_.length() > kInlineValueBytes;
+  bool surely_large = header_.has_length() && header_.length() > node_.catalog.inline_value_bytes();
   return surely_large ? OpenObject() : absl::OkStatus();
 }
 
@@ -161,7 +161,7 @@ absl::Status ValueWriter::Append(Bytes piece) {
   received_ += piece.size();
   if (settled_) return absl::OkStatus();
   if (object_ == nullptr) {
-    if (received_ <= kInlineValueBytes) {
+    if (received_ <= node_.catalog.inline_value_bytes()) {
       small_.append(AsText(piece));
       return absl::OkStatus();
     }
@@ -239,7 +239,7 @@ absl::StatusOr<v1::PutValueOutcome> ValueWriter::Finish(const CallContext& conte
   record_.set_request_id(header_.request_id());
   record_.set_modified_micros(node_.clock.WallMicros());
   KeyWrite write{header_.key(), header_.request_id(), header_.condition(), header_.has_compare(),
-                 compare_, replaced_bytes_};
+                 compare_,      replaced_bytes_};
   return WriteKey(node_, write, record_, session_compare_);
 }
 

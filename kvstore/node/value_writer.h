@@ -4,7 +4,8 @@
 //    the client before anything is written, and the same in every retry (which brings it along).
 // 2. A condition that is not met, and a retry whose first try succeeded (the record carries its
 //    request id), are settled at once: what follows is taken and thrown away.
-// 3. Content up to kInlineValueBytes goes into the record; more becomes an object, put in the
+// 3. Content up to the catalog's inline_value_bytes() goes into the record; more becomes an object,
+// put in the
 //    node's rolling session, whose record the transaction compares. A chunked blob's root is walked
 //    and linked like a commit.
 // 4. A compare that fails: in a retry the outcome of the first try cannot be known any more,

@@ -186,7 +186,7 @@ absl::Status Values::StoreItem(Item& item, const std::string& content,
   item.record.set_length(content.size());
   item.record.set_request_id(item.write.request_id);
   item.record.set_modified_micros(node_.clock.WallMicros());
-  if (content.size() <= kInlineValueBytes) {
+  if (content.size() <= node_.catalog.inline_value_bytes()) {
     item.record.set_inline_content(content);
     return absl::OkStatus();
   }
@@ -263,7 +263,7 @@ absl::StatusOr<v1::BatchPutResponse> Values::BatchPut(const v1::BatchPutRequest&
     if (write.retry) write.compare = {request.compares(i)};
     TILEKV_ASSIGN_OR_RETURN(items[i].outcome, FixKeyCompare(node_, write));
     response.add_compares(write.compare.value);
-    any_object |= from.content().size() > kInlineValueBytes;
+    any_object |= from.content().size() > node_.catalog.inline_value_bytes();
   }
   if (fixed != nullptr) {
     TILEKV_RETURN_IF_ERROR(fixed({response.compares().begin(), response.compares().end()}));

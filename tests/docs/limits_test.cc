@@ -70,6 +70,7 @@ const std::map<std::string, uint64_t>& Constants() {
       TILEKV_LIMIT(kInlineContentBytes),
       TILEKV_LIMIT(kMaxKeyBytes),
       TILEKV_LIMIT(kInlineValueBytes),
+      TILEKV_LIMIT(kLocalInlineValueBytes),
       TILEKV_LIMIT(kMaxBatchOperations),
       TILEKV_LIMIT(kMaxBatchBytes),
       TILEKV_LIMIT(kMaxListPageEntries),
