@@ -32,8 +32,8 @@ uint64_t UnitBytes(const Encoding& encoding) {
 
 }  // namespace
 
-RangeAssembler::RangeAssembler(std::span<const ObjectRead> reads, std::string node)
-    : reads_(reads), node_(std::move(node)) {}
+RangeAssembler::RangeAssembler(std::span<const ObjectRead> reads, std::string node, bool timed)
+    : reads_(reads), node_(std::move(node)), timed_(timed) {}
 
 RangeAssembler::~RangeAssembler() = default;
 
@@ -48,6 +48,21 @@ std::string RangeAssembler::CurrentObject() const {
 }
 
 absl::Status RangeAssembler::Take(std::span<const Bytes> pieces) {
+  if (!timed_) return TakeMessage(pieces);
+  verifying_.SampleNext();
+  decoding_.SampleNext();
+  TimedScope busy(&busy_nanos_);
+  return TakeMessage(pieces);
+}
+
+ReadTimes RangeAssembler::times() const {
+  ReadTimes times{.verify_nanos = std::min(verifying_.Nanos(), busy_nanos_)};
+  times.decode_nanos = std::min(decoding_.Nanos(), busy_nanos_ - times.verify_nanos);
+  times.place_nanos = busy_nanos_ - times.verify_nanos - times.decode_nanos;
+  return times;
+}
+
+absl::Status RangeAssembler::TakeMessage(std::span<const Bytes> pieces) {
   v1::ReadObjectsResponse message;
   std::vector<Bytes> data;
   absl::Status decoded = DecodeBulk(pieces, message, data);
@@ -174,7 +189,8 @@ absl::Status RangeAssembler::TakeCoded(Bytes piece) {
     piece = piece.subspan(n);
     if (unit_filled_ < stored) continue;
     MutableBytes space = UnitSpace(content_at_, unit);
-    absl::Status decoded = codec_->Decode(Bytes(stored_).first(stored), entry, space);
+    absl::Status decoded = decoding_.Run(
+        stored, [&] { return codec_->Decode(Bytes(stored_).first(stored), entry, space); });
     if (!decoded.ok()) {
       return WithContext(decoded, fmt::format("{} from node {}", CurrentObject(), node_));
     }
@@ -198,7 +214,9 @@ MutableBytes RangeAssembler::UnitSpace(uint64_t content_offset, uint64_t length)
 absl::Status RangeAssembler::FinishUnit(Bytes content) {
   const ObjectRead& r = read();
   if (r.verify) {
-    absl::Status verified = VerifyLeaves(r.ref, leaves_, content_at_ / kLeafBytes, content);
+    absl::Status verified = verifying_.Run(content.size(), [&] {
+      return VerifyLeaves(r.ref, leaves_, content_at_ / kLeafBytes, content);
+    });
     if (!verified.ok()) return WithContext(verified, "from node " + node_);
   }
   if (r.place || (!scratch_.empty() && content.data() == scratch_.data())) {

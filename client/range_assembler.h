@@ -16,14 +16,16 @@
 #include "kvstore/node/node_service.h"
 #include "kvstore/object/encoding.h"
 #include "kvstore/object/object_hash.h"
+#include "kvstore/object/read_times.h"
 #include "tilekv/v1/service.pb.h"
 
 namespace tilekv {
 
 class RangeAssembler {
  public:
-  // `reads` and their destinations outlive the assembler. `node` is named in errors.
-  RangeAssembler(std::span<const ObjectRead> reads, std::string node);
+  // `reads` and their destinations outlive the assembler. `node` is named in errors. `timed`:
+  // measures what times() tells, by one leaf or block of each message.
+  RangeAssembler(std::span<const ObjectRead> reads, std::string node, bool timed = false);
   ~RangeAssembler();
 
   // The next message, in pieces, which are not needed afterwards. DATA_LOSS names the object whose
@@ -36,8 +38,11 @@ class RangeAssembler {
   std::string CurrentObject() const;
   size_t current() const { return next_; }
   uint64_t received_bytes() const { return received_bytes_; }
+  // Of all messages so far; nothing was fetched here.
+  ReadTimes times() const;
 
  private:
+  absl::Status TakeMessage(std::span<const Bytes> pieces);
   absl::Status StartRange(const v1::ReadObjectsResponse& message);
   absl::Status CheckHeader(const v1::ReadObjectHeader& header);
   absl::Status SetLeaves(const v1::ReadObjectHeader& header);
@@ -57,6 +62,10 @@ class RangeAssembler {
   std::string node_;
   size_t next_ = 0;  // the read being filled
   uint64_t received_bytes_ = 0;
+  const bool timed_;
+  int64_t busy_nanos_ = 0;
+  SampledTime verifying_;
+  SampledTime decoding_;
 
   bool started_ = false;  // the header of reads_[next_] has come
   Encoding encoding_;

@@ -74,6 +74,7 @@ class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
 
   // After Run.
   bool stalled() { return watch_.stalled(); }
+  uint64_t sent_bytes() const { return sent_bytes_; }
   const std::optional<v1::PutObjectResponse>& answer() const { return answer_; }
 
  private:
@@ -105,6 +106,7 @@ class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     }
     Bytes data = rest_.first(length);
     rest_ = rest_.subspan(length);
+    sent_bytes_ += length;
     Send(fields, data);
   }
 
@@ -126,6 +128,7 @@ class PutReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
 
   RemoteChannels& channels_;
   Bytes rest_;
+  uint64_t sent_bytes_ = 0;
   std::span<const uint32_t> table_;
   std::unique_ptr<grpc::ClientContext> call_;
   Borrowed borrowed_;
@@ -142,6 +145,7 @@ absl::StatusOr<bool> RemotePutObject(RemoteChannels& channels, const ObjectPut& 
   TILEKV_RETURN_IF_ERROR(context.Check());
   CodedContent coded;
   if (put.encoding.kind != EncodingKind::kNone) {
+    TimedScope timed(put.stats == nullptr ? nullptr : &put.stats->encode_nanos);
     TILEKV_ASSIGN_OR_RETURN(coded, EncodeContent(put.encoding, put.content));
   }
   bool raw = coded.encoding.kind == EncodingKind::kNone;
@@ -152,6 +156,7 @@ absl::StatusOr<bool> RemotePutObject(RemoteChannels& channels, const ObjectPut& 
   EncodingToWire(coded.encoding, header.mutable_encoding());
   PutReactor reactor(channels, raw ? put.content : AsBytes(coded.stored), coded.table);
   absl::Status status = reactor.Run(header, context);
+  if (put.stats != nullptr) put.stats->sent_bytes += reactor.sent_bytes();
   if (reactor.stalled()) {
     return Stalled(fmt::format("node {} took nothing of object {} for too long", channels.address(),
                                put.ref.id.Short()));

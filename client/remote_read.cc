@@ -18,8 +18,8 @@ constexpr size_t kMaxRanges = 1'024;
 // Content is placed and verified in gRPC's threads, as it comes.
 class ReadReactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  ReadReactor(std::span<const ObjectRead> reads, const std::string& node)
-      : assembler_(reads, node), watch_(&call_) {}
+  ReadReactor(std::span<const ObjectRead> reads, const std::string& node, bool timed)
+      : assembler_(reads, node, timed), watch_(&call_) {}
 
   grpc::Status Run(RemoteChannels& channels, const v1::ReadObjectsRequest& request,
                    const CallContext& context) {
@@ -77,6 +77,18 @@ void ReportDamage(RemoteChannels& channels, const ObjectRef& ref, const CallCont
   channels.control().ReportDamage(&call, request, &response);
 }
 
+void AddTimes(const RangeAssembler& assembler, std::span<const ObjectRead> reads,
+              int64_t exchange_nanos, const std::string& node, ReadStats& stats) {
+  ReadTimes times = assembler.times();
+  int64_t busy_nanos = times.verify_nanos + times.decode_nanos + times.place_nanos;
+  times.fetch_nanos = std::max<int64_t>(0, exchange_nanos - busy_nanos);
+  stats.times.Add(times);
+  ++stats.exchanges;
+  uint64_t bytes = 0;
+  for (const ObjectRead& read : reads) bytes += read.length();
+  stats.slowest.Offer({.nanos = exchange_nanos, .bytes = bytes, .node = node});
+}
+
 absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> reads,
                        ReadStats* stats, const CallContext& context) {
   v1::ReadObjectsRequest request;
@@ -89,8 +101,15 @@ absl::Status ReadBatch(RemoteChannels& channels, std::span<const ObjectRead> rea
   for (const Encoding& encoding : KnownCodedEncodings()) {
     EncodingToWire(encoding, request.add_accept());
   }
-  ReadReactor reactor(reads, channels.address());
-  grpc::Status status = reactor.Run(channels, request, context);
+  const bool timed = stats != nullptr && stats->timed;
+  ReadReactor reactor(reads, channels.address(), timed);
+  int64_t exchange_nanos = 0;
+  grpc::Status status;
+  {
+    TimedScope exchange(timed ? &exchange_nanos : nullptr);
+    status = reactor.Run(channels, request, context);
+  }
+  if (timed) AddTimes(reactor.assembler(), reads, exchange_nanos, channels.address(), *stats);
   if (stats != nullptr) stats->received_bytes += reactor.assembler().received_bytes();
   if (GetReason(reactor.failed()) == Reason::kDataLoss) {
     ReportDamage(channels, reads[reactor.assembler().current()].ref, context);

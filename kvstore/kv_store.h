@@ -94,10 +94,10 @@ class UploadSession {
   virtual absl::StatusOr<std::vector<bool>> Link(std::span<const ObjectRef> refs,
                                                  const CallContext& context = {}) = 0;
   // Sends content that the caller has hashed. True: stored; false: it was there. Coded with
-  // `encoding` where that gains.
+  // `encoding` where that gains. What it cost is added to `stats`, where that is not null.
   virtual absl::StatusOr<bool> Put(const ObjectRef& ref, Bytes content,
-                                   const Encoding& encoding = {},
-                                   const CallContext& context = {}) = 0;
+                                   const Encoding& encoding = {}, const CallContext& context = {},
+                                   PutStats* stats = nullptr) = 0;
   // Token, revision and commit id are filled in here. The id is the commit's own: as long as it is
   // not known whether the commit has happened, committing the same root to the same name again
   // makes no second version. Once it was applied or refused, the next commit is a new one; a

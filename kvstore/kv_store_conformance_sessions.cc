@@ -122,6 +122,38 @@ TEST_P(KvStoreConformance, ContentCanBeTakenInPiecesInOrder) {
   }
 }
 
+TEST_P(KvStoreConformance, ATimedReadTellsWhereItsTimeWentAndAnotherDoesNot) {
+  auto session = Begin();
+  std::string content(3 * kBlockBytes + 7, 'x');
+  for (EncodingKind kind : {EncodingKind::kNone, EncodingKind::kZstd}) {
+    content[0] = kind == EncodingKind::kNone ? 'a' : 'b';
+    ObjectRef ref = RefOf(0, AsBytes(content));
+    PutStats put;
+    ASSERT_TRUE(session->Put(ref, AsBytes(content), {kind, 0}, {}, &put).ok());
+    bool coded = kind != EncodingKind::kNone;
+    EXPECT_EQ(put.sent_bytes < content.size(), coded);
+    EXPECT_EQ(put.encode_nanos > 0, coded);
+    EXPECT_EQ(put.retries, 0u);
+    for (bool verify : {true, false}) {
+      std::vector<uint8_t> out(content.size());
+      ObjectRead read{.ref = ref, .offset = 0, .out = out, .verify = verify};
+      ReadStats timed{.timed = true};
+      ASSERT_TRUE(store_->ReadObjects({&read, 1}, &timed).ok());
+      EXPECT_EQ(timed.exchanges, 1u);
+      EXPECT_GT(timed.times.fetch_nanos, 0);
+      EXPECT_EQ(timed.times.verify_nanos > 0, verify);
+      EXPECT_EQ(timed.times.decode_nanos > 0, coded);
+      EXPECT_GE(timed.times.place_nanos, 0);
+      EXPECT_EQ(timed.slowest.bytes, content.size());
+      EXPECT_GE(timed.slowest.nanos, timed.times.fetch_nanos);
+      ReadStats plain;
+      ASSERT_TRUE(store_->ReadObjects({&read, 1}, &plain).ok());
+      EXPECT_EQ(plain.exchanges, 0u);
+      EXPECT_EQ(plain.times.fetch_nanos + plain.times.verify_nanos + plain.slowest.nanos, 0);
+    }
+  }
+}
+
 TEST_P(KvStoreConformance, ReadingAMissingObjectNamesIt) {
   ObjectRef ref = RefOf(0, AsBytes("never stored"));
   auto content = store_->ReadObject(ref);

@@ -151,13 +151,26 @@ absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> RetryingNode::KeepSe
 }
 
 absl::StatusOr<bool> RetryingNode::PutObject(const ObjectPut& put, const CallContext& context) {
-  return Retry(Effect::kNone, options_, context, [&] { return node_->PutObject(put, context); });
+  TryCounter tries(put.stats == nullptr ? nullptr : &put.stats->retries,
+                   put.stats == nullptr ? nullptr : &put.stats->retry_nanos);
+  return Retry(Effect::kNone, options_, context, [&] {
+    tries.Begin();
+    absl::StatusOr<bool> stored = node_->PutObject(put, context);
+    if (!stored.ok()) tries.Failed();
+    return stored;
+  });
 }
 
 absl::Status RetryingNode::ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats,
                                        const CallContext& context) {
-  return Retry(Effect::kNone, options_, context,
-               [&] { return node_->ReadObjects(reads, stats, context); });
+  TryCounter tries(stats == nullptr ? nullptr : &stats->retries,
+                   stats == nullptr ? nullptr : &stats->retry_nanos);
+  return Retry(Effect::kNone, options_, context, [&] {
+    tries.Begin();
+    absl::Status status = node_->ReadObjects(reads, stats, context);
+    if (!status.ok()) tries.Failed();
+    return status;
+  });
 }
 
 absl::StatusOr<v1::PutValueOutcome> RetryingNode::PutValue(const v1::PutValueHeader& header,

@@ -64,13 +64,15 @@ absl::StatusOr<std::vector<bool>> NodeUploadSession::Link(std::span<const Object
 }
 
 absl::StatusOr<bool> NodeUploadSession::Put(const ObjectRef& ref, Bytes content,
-                                            const Encoding& encoding, const CallContext& context) {
+                                            const Encoding& encoding, const CallContext& context,
+                                            PutStats* stats) {
   TILEKV_RETURN_IF_ERROR(keeper_->status());
   ObjectPut put;
   put.session_rev = session_rev_;
   put.ref = ref;
   put.encoding = encoding;
   put.content = content;
+  put.stats = stats;
   return node_.PutObject(put, context);
 }
 

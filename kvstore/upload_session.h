@@ -22,7 +22,7 @@ class NodeUploadSession : public UploadSession {
   absl::StatusOr<std::vector<bool>> Link(std::span<const ObjectRef> refs,
                                          const CallContext& context = {}) override;
   absl::StatusOr<bool> Put(const ObjectRef& ref, Bytes content, const Encoding& encoding = {},
-                           const CallContext& context = {}) override;
+                           const CallContext& context = {}, PutStats* stats = nullptr) override;
   absl::StatusOr<v1::CommitResponse> Commit(v1::CommitRequest request,
                                             const CallContext& context = {}) override;
   const std::string& token() const override { return token_; }

@@ -32,10 +32,11 @@ namespace tilekv {
 struct ReaderOptions {
   // Of what is in flight, destinations not counted.
   uint64_t memory_bytes = DefaultClientMemoryBytes();
-  int threads = 0;                // 0: as many as the machine has processors, at least 2
+  int threads = 0;  // 0: as many as the machine has processors, at least 2
   // False: tensors are not checked against their ids, only lengths are. For who trusts network and
   // disk and needs the processors' time; the manifest is always checked.
   bool verify = true;
+  bool timed = false;  // statistics of streams say where the time went
   CallContext context;
 };
 

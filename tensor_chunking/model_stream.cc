@@ -99,8 +99,12 @@ class UnitFetch {
       reads.push_back(read);
       runs.push_back(std::move(run));
     }
-    absl::Status status = store_.ReadObjects(reads, stats, context_);
+    ReadStats own{.timed = stats->timed};
+    absl::Status status = store_.ReadObjects(reads, &own, context_);
+    if (own.timed && !runs.empty()) own.slowest.what = Where(unit.items[runs[0].first]);
+    stats->Add(own);
     if (!status.ok()) return FindCulprit(unit, runs, reads, status);
+    TimedScope placing(stats->timed ? &stats->times : nullptr, &ReadTimes::place_nanos);
     for (const Run& run : runs) {
       if (!run.buffer) continue;
       uint64_t base = Ref(unit.items[run.first]).offset_bytes;
@@ -120,9 +124,11 @@ class UnitFetch {
 
   static const TileRef& Ref(const Item& item) { return item.entry->tiles[item.tile]; }
   static absl::Status Located(const Item& item, const absl::Status& status) {
-    return WithContext(
-        status, fmt::format("tensor '{}', tile {} of {}", Printable(item.entry->name), item.tile,
-                            item.entry->tiles.size()));
+    return WithContext(status, Where(item));
+  }
+  static std::string Where(const Item& item) {
+    return fmt::format("tensor '{}', tile {} of {}", Printable(item.entry->name), item.tile,
+                       item.entry->tiles.size());
   }
   // The exchange of many failed: which tile is it? Asked again one by one, only then.
   absl::Status FindCulprit(const Unit& unit, const std::vector<Run>& runs,
@@ -160,7 +166,9 @@ class UnitStream : public ModelStream<T> {
   }
   ReadStats stats() const override {
     MutexLock lock(mutex_);
-    return stats_;
+    ReadStats stats = stats_;
+    stats.budget_nanos += prefetch_->budget_nanos();
+    return stats;
   }
   uint64_t peak_bytes() override { return budget_.peak_bytes(); }
 
@@ -177,7 +185,7 @@ class UnitStream : public ModelStream<T> {
   absl::StatusOr<std::vector<Buffer>> Fetch(const Unit& unit, const TileReader& tiles,
                                             const CallContext& context) {
     std::vector<Buffer> contents;
-    ReadStats stats;
+    ReadStats stats = NewStats();
     TILEKV_RETURN_IF_ERROR(
         UnitFetch(reader_.store(), reader_.pool(), tiles, context).Fetch(unit, contents, &stats));
     AddStats(stats);
@@ -185,9 +193,9 @@ class UnitStream : public ModelStream<T> {
   }
   void AddStats(const ReadStats& stats) {
     MutexLock lock(mutex_);
-    stats_.asked_bytes += stats.asked_bytes;
-    stats_.received_bytes += stats.received_bytes;
+    stats_.Add(stats);
   }
+  ReadStats NewStats() const { return {.timed = reader_.options().timed}; }
 
   ModelReader& reader_;
 
@@ -375,7 +383,7 @@ class PieceStream : public UnitStream<StreamedPiece> {
                  .content = reader_.pool().Get(unit.bytes)};
     TILEKV_ASSIGN_OR_RETURN(ReadPlan plan,
                             ReadPlan::Create(unit.large->dtype, unit.large->grid(), unit.slice));
-    ReadStats stats;
+    ReadStats stats = NewStats();
     TILEKV_RETURN_IF_ERROR(
         tiles_.RunReserved(*unit.large, plan, pieces[0].content.data(), &stats, context));
     AddStats(stats);

@@ -218,6 +218,27 @@ TEST_P(ModelTest, StreamsGiveEveryByteOnceInOrder) {
   EXPECT_LE(tiles->peak_bytes(), 9 * kMiB);
 }
 
+TEST_P(ModelTest, ATimedStreamNamesItsSlowestExchangeAndAWriteWhatItCost) {
+  WriteReport report = Write(SmallModel());
+  EXPECT_EQ(report.cost.put.sent_bytes, report.new_bytes);
+  EXPECT_GT(report.cost.source_nanos, 0);
+  EXPECT_GT(report.cost.hash_nanos, 0);
+  EXPECT_GT(report.cost.put_nanos, 0);
+  EXPECT_GT(report.cost.commit_nanos, 0);
+  for (bool timed : {true, false}) {
+    auto reader = *ModelReader::Open(*store_, name_, {.memory_bytes = 16 * kMiB, .timed = timed});
+    auto pieces = *reader->StreamPieces({"embed", "norm"}, kMiB);
+    while (true) {
+      auto piece = pieces->Next();
+      ASSERT_TRUE(piece.ok()) << piece.status();
+      if (!piece->has_value()) break;
+    }
+    ReadStats stats = pieces->stats();
+    EXPECT_EQ(stats.times.verify_nanos > 0, timed);
+    EXPECT_EQ(stats.slowest.what.find("tensor '") == 0, timed) << stats.slowest.what;
+  }
+}
+
 TEST_P(ModelTest, AStreamLeftOpenDoesNotHoldUpOtherReads) {
   std::vector<Tensor> tensors = SmallModel();
   Write(tensors);
@@ -377,6 +398,28 @@ TEST(ModelWriter, AMatrixExactlyAtTheLimitAndOneElementOverAreBothStored) {
     ASSERT_TRUE((*ModelReader::Open(*store, name))->ReadTensor("w", out).ok());
     EXPECT_EQ(out, tensor.content);
   }
+}
+
+TEST(ModelWriter, TensorsInMemoryMakeTheSameVersionAsThoseThatAreRead) {
+  auto store = *OpenMemoryStore(kMiB);
+  std::vector<Tensor> tensors = SmallModel();
+  WriteInput in_memory;
+  for (const Tensor& tensor : tensors) {
+    in_memory.tensors.push_back({.name = tensor.name,
+                                 .dtype = tensor.dtype,
+                                 .shape = tensor.shape,
+                                 .content = tensor.content});
+  }
+  auto read = WriteModel(*store, {.ns = "t", .name = "read"}, InputOf(tensors));
+  auto held = WriteModel(*store, {.ns = "t", .name = "held"}, in_memory);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->version.record().root().SerializeAsString(),
+            read->version.record().root().SerializeAsString());
+  in_memory.tensors[0].content = Bytes(tensors[0].content).first(8);
+  absl::Status wrong = WriteModel(*store, {.ns = "t", .name = "wrong"}, in_memory).status();
+  EXPECT_EQ(GetReason(wrong), Reason::kInvalidArgument);
+  EXPECT_NE(std::string(wrong.message()).find("its content 8"), std::string::npos) << wrong;
 }
 
 TEST(ModelWriter, ABudgetSmallerThanASlabReadsTilesInPieces) {

@@ -11,6 +11,7 @@
 #include "tensor_chunking/model_writer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "fmt/format.h"
@@ -30,6 +31,16 @@
 namespace tilekv {
 namespace {
 
+int WriteThreads(int asked) { return asked > 0 ? asked : 2 * DefaultThreads(0); }
+
+// Content from `offset`, of whichever kind the source is.
+absl::Status ReadFrom(const TensorSource& source, uint64_t offset, MutableBytes out) {
+  if (out.empty()) return absl::OkStatus();
+  if (source.content.empty()) return source.read(offset, out);
+  std::memcpy(out.data(), source.content.data() + offset, out.size());
+  return absl::OkStatus();
+}
+
 // Reads a box of a row-major source into a buffer in C order, run by run.
 absl::Status ReadRegion(const TensorSource& source, const Region& region, MutableBytes out) {
   if (source.read_box != nullptr) return source.read_box(region, out);
@@ -48,7 +59,7 @@ absl::Status ReadRegion(const TensorSource& source, const Region& region, Mutabl
   for (uint64_t done = 0; done < out.size(); done += run) {
     uint64_t offset = 0;
     for (size_t d = 0; d < dims.size(); ++d) offset = offset * dims[d] + at[d];
-    TILEKV_RETURN_IF_ERROR(source.read(offset * units.unit_bytes(), out.subspan(done, run)));
+    TILEKV_RETURN_IF_ERROR(ReadFrom(source, offset * units.unit_bytes(), out.subspan(done, run)));
     for (size_t d = split; d-- > 0;) {
       if (++at[d] < box.start[d] + box.extent[d]) break;
       at[d] = box.start[d];
@@ -83,11 +94,16 @@ class WritePass {
   absl::StatusOr<Manifest> Run() {
     for (const WriteUnit& unit : plan_.units) progress_.total_bytes += unit.content_bytes;
     TILEKV_RETURN_IF_ERROR(ParallelFor(
-        DefaultThreads(options_.threads), plan_.units.size(), options_.context, [&](size_t i) {
+        WriteThreads(options_.threads), plan_.units.size(), options_.context, [&](size_t i) {
           const WriteUnit& unit = plan_.units[i];
-          TILEKV_ASSIGN_OR_RETURN(Reservation held,
-                                  budget_.Acquire(unit.held_bytes, options_.context));
-          absl::Status status = RunUnit(unit);
+          WriteCost cost;
+          Reservation held;
+          {
+            TimedScope waiting(&cost.budget_nanos);
+            TILEKV_ASSIGN_OR_RETURN(held, budget_.Acquire(unit.held_bytes, options_.context));
+          }
+          absl::Status status = RunUnit(unit, cost);
+          session_.AddCost(cost);
           if (!status.ok()) return WithContext(status, UnitName(unit));
           Report(unit.content_bytes);
           return absl::OkStatus();
@@ -117,18 +133,24 @@ class WritePass {
     return "";
   }
 
-  absl::Status RunUnit(const WriteUnit& unit) {
+  absl::Status RunUnit(const WriteUnit& unit, WriteCost& cost) {
     switch (unit.kind) {
       case WriteUnit::Kind::kSlab:
-        return RunSlab(unit);
+        return RunSlab(unit, cost);
       case WriteUnit::Kind::kTile:
-        return RunTile(unit);
+        return RunTile(unit, cost);
       case WriteUnit::Kind::kPacks:
-        return RunPacks(unit);
+        return RunPacks(unit, cost);
       case WriteUnit::Kind::kSideFile:
-        return RunSideFile(unit.index);
+        return RunSideFile(unit.index, cost);
     }
     return absl::OkStatus();
+  }
+
+  template <typename Read>
+  static absl::Status Timed(WriteCost& cost, const Read& read) {
+    TimedScope reading(&cost.source_nanos);
+    return read();
   }
 
   absl::Status PutTile(const WriteUnit& unit, uint64_t tile, Bytes content) {
@@ -139,12 +161,13 @@ class WritePass {
     return absl::OkStatus();
   }
 
-  absl::Status RunSlab(const WriteUnit& unit) {
+  absl::Status RunSlab(const WriteUnit& unit, WriteCost& cost) {
     const PlannedTensor& tensor = plan_.tensors[unit.tensor];
     const TensorSource& source = *tensor.source;
     Slab slab = SlabAt(tensor.grid, source.dtype, unit.index);
     Buffer whole = pool_.Get(slab.length);
-    TILEKV_RETURN_IF_ERROR(source.read(slab.offset, whole.span()));
+    TILEKV_RETURN_IF_ERROR(
+        Timed(cost, [&] { return ReadFrom(source, slab.offset, whole.span()); }));
     if (slab.tile_count == 1) return PutTile(unit, slab.first_tile, whole.span());
     for (uint64_t t = slab.first_tile; t < slab.first_tile + slab.tile_count; ++t) {
       Buffer tile = pool_.Get(tensor.grid.TileBytes(source.dtype, t));
@@ -156,15 +179,20 @@ class WritePass {
     return absl::OkStatus();
   }
 
-  absl::Status RunTile(const WriteUnit& unit) {
+  absl::Status RunTile(const WriteUnit& unit, WriteCost& cost) {
     const PlannedTensor& tensor = plan_.tensors[unit.tensor];
+    const TensorSource& source = *tensor.source;
+    if (!source.content.empty() && TilesAreSlabs(tensor.grid)) {
+      Slab slab = SlabAt(tensor.grid, source.dtype, unit.index);
+      return PutTile(unit, unit.index, source.content.subspan(slab.offset, slab.length));
+    }
     Buffer tile = pool_.Get(unit.content_bytes);
-    TILEKV_RETURN_IF_ERROR(
-        ReadRegion(*tensor.source, tensor.grid.TileRegion(unit.index), tile.span()));
+    TILEKV_RETURN_IF_ERROR(Timed(
+        cost, [&] { return ReadRegion(source, tensor.grid.TileRegion(unit.index), tile.span()); }));
     return PutTile(unit, unit.index, tile.span());
   }
 
-  absl::Status RunPacks(const WriteUnit& unit) {
+  absl::Status RunPacks(const WriteUnit& unit, WriteCost& cost) {
     std::vector<Buffer> buffers;
     std::vector<WriteSession::Blob> blobs;
     for (uint64_t p = unit.index; p < unit.index + unit.count; ++p) {
@@ -173,8 +201,10 @@ class WritePass {
       std::fill_n(buffer.data(), pack.length_bytes, uint8_t{0});
       for (const PackEntry& entry : pack.entries) {
         const PlannedTensor& tensor = plan_.tensors[entry.candidate];
-        absl::Status read =
-            tensor.source->read(0, buffer.span().subspan(entry.offset_bytes, tensor.bytes));
+        absl::Status read = Timed(cost, [&] {
+          return ReadFrom(*tensor.source, 0,
+                          buffer.span().subspan(entry.offset_bytes, tensor.bytes));
+        });
         TILEKV_RETURN_IF_ERROR(
             WithContext(read, fmt::format("tensor '{}'", Printable(tensor.source->name))));
       }
@@ -201,7 +231,7 @@ class WritePass {
     return same ? first : uint8_t{0};
   }
 
-  absl::Status RunSideFile(uint64_t index) {
+  absl::Status RunSideFile(uint64_t index, WriteCost& cost) {
     const SideFileSource& file = input_.side_files[index];
     SideFile& entry = manifest_.side_files[index];
     entry.path = file.path;
@@ -209,7 +239,7 @@ class WritePass {
     uint64_t chunk = ChunkBytes(max_object_bytes_);
     if (file.length <= chunk) {
       Buffer content = pool_.Get(file.length);
-      TILEKV_RETURN_IF_ERROR(file.read(0, content.span()));
+      TILEKV_RETURN_IF_ERROR(Timed(cost, [&] { return file.read(0, content.span()); }));
       TILEKV_ASSIGN_OR_RETURN(entry.content.ref, session_.PutBlob({content.span()}));
       return absl::OkStatus();
     }
@@ -219,7 +249,7 @@ class WritePass {
     });
     for (uint64_t at = 0; at < file.length; at += chunk) {
       Buffer content = pool_.Get(std::min(chunk, file.length - at));
-      TILEKV_RETURN_IF_ERROR(file.read(at, content.span()));
+      TILEKV_RETURN_IF_ERROR(Timed(cost, [&] { return file.read(at, content.span()); }));
       TILEKV_ASSIGN_OR_RETURN(ObjectRef piece, session_.PutBlob({content.span()}));
       TILEKV_RETURN_IF_ERROR(builder.Add(piece));
     }

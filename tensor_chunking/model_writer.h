@@ -20,19 +20,23 @@
 #include "tensor_chunking/layout.h"
 #include "tensor_chunking/manifest.h"
 #include "tensor_chunking/source_files.h"
+#include "tensor_chunking/write_cost.h"
 
 namespace tilekv {
 
-// Where a tensor's bytes come from. `read` fills `out` with row-major content from `offset`; it is
-// called from several threads, in any order, more than once for the same bytes when a session is
-// lost.
+// Where a tensor's bytes come from: memory, or `read`, which fills `out` with row-major content
+// from `offset`; it is called from several threads, in any order, more than once for the same bytes
+// when a session is lost.
 struct TensorSource {
   std::string name;
   DType dtype{};
   Shape shape;
-  std::function<absl::Status(uint64_t offset, MutableBytes out)> read;
+  std::function<absl::Status(uint64_t offset, MutableBytes out)> read = nullptr;
+  // Where it is not empty, all of the tensor, row-major; nothing else is asked then. Tiles that lie
+  // in it in one piece are sent from there; it stays unchanged until the write has ended.
+  Bytes content = {};
   // Where it is set: fills `out` with a box in C order, for sources that are not stored by rows.
-  std::function<absl::Status(const Region& box, MutableBytes out)> read_box;
+  std::function<absl::Status(const Region& box, MutableBytes out)> read_box = nullptr;
   uint64_t scratch_bytes = 0;  // what each read holds beside `out`, taken from the budget too
 };
 struct SideFileSource {
@@ -57,7 +61,7 @@ struct WriteOptions {
   LayoutRequest layout;
   uint64_t tile_bytes = kDefaultTileBytes;
   Codec codec = Codec::kNone;  // how new tiles and files are stored
-  WriteCondition if_latest;  // on the latest live number
+  WriteCondition if_latest;    // on the latest live number
   std::vector<std::string> tags;
   std::string message;
   std::string author;
@@ -66,7 +70,8 @@ struct WriteOptions {
   // tile shapes of the target's latest version, where it can be read.
   std::optional<ModelName> base;
   uint64_t memory_bytes = DefaultClientMemoryBytes();
-  int threads = 0;  // 0: as many as the machine has processors, at least 2
+  // 0: twice as many as the machine has processors, since most of the time they wait for the disk.
+  int threads = 0;
   std::function<void(const WriteProgress&)> progress;  // from any thread, one call at a time
   std::function<absl::Status()> before_commit;         // a last check of the sources
   CallContext context;
@@ -91,6 +96,7 @@ struct WriteReport {
   uint64_t new_bytes = 0;
   uint64_t shared_objects = 0;  // linked
   uint64_t shared_bytes = 0;
+  WriteCost cost;  // of all passes
 };
 
 absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,

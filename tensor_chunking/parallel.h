@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "kvstore/base/byte_budget.h"
 #include "kvstore/base/call_context.h"
+#include "kvstore/base/clock.h"
 #include "kvstore/base/mutex.h"
 #include "kvstore/base/status.h"
 
@@ -76,6 +77,9 @@ class OrderedPrefetch {
     return value;
   }
 
+  // How long its threads have waited for the budget so far, all together.
+  int64_t budget_nanos() const { return budget_nanos_; }
+
  private:
   struct Item {
     absl::StatusOr<T> value;
@@ -88,10 +92,12 @@ class OrderedPrefetch {
       absl::StatusOr<Reservation> reservation = Reservation();
       {
         // One thread at a time takes an index and its reservation: so they are granted in order.
+        const int64_t asked_nanos = Clock::System()->MonotonicNanos();
         MutexLock dispatch(dispatch_);
         if (next_ == count_ || failed_) return;
         index = next_++;
         reservation = budget_.Acquire(cost_(index), context_);
+        budget_nanos_ += Clock::System()->MonotonicNanos() - asked_nanos;
       }
       if (absl::Status wanted = context_.Check(); !wanted.ok()) reservation = wanted;
       absl::StatusOr<T> value =
@@ -111,6 +117,7 @@ class OrderedPrefetch {
   const std::function<uint64_t(size_t)> cost_;
   const Produce produce_;
   std::atomic<bool> failed_{false};
+  std::atomic<int64_t> budget_nanos_{0};
   Mutex dispatch_;
   size_t next_ ABSL_GUARDED_BY(dispatch_) = 0;
   Mutex mutex_;

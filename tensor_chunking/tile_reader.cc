@@ -31,17 +31,13 @@ absl::Status TileReader::Run(const TensorEntry& entry, const ReadPlan& plan, uin
   Mutex mutex;
   ReadStats total;
   absl::Status status = ParallelFor(threads_, plan.size(), context, [&](size_t i) {
-    ReadStats own;
+    ReadStats own{.timed = stats != nullptr && stats->timed};
     absl::Status read = ReadWork(entry, plan.Work(i), destination, false, &own, context);
     MutexLock lock(mutex);
-    total.asked_bytes += own.asked_bytes;
-    total.received_bytes += own.received_bytes;
+    total.Add(own);
     return read;
   });
-  if (stats != nullptr) {
-    stats->asked_bytes += total.asked_bytes;
-    stats->received_bytes += total.received_bytes;
-  }
+  if (stats != nullptr) stats->Add(total);
   return status;
 }
 
@@ -59,9 +55,13 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
                                   uint8_t* destination, bool reserved, ReadStats* stats,
                                   const CallContext& context) const {
   const TileRef& ref = entry.tiles[work.tile];
+  const bool timed = stats != nullptr && stats->timed;
+  auto where = [&] {
+    return fmt::format("tensor '{}', tile {} of {}", Printable(entry.name), work.tile,
+                       entry.tiles.size());
+  };
   auto located = [&](const absl::Status& status) {
-    return WithContext(status, fmt::format("tensor '{}', tile {} of {}", Printable(entry.name),
-                                           work.tile, entry.tiles.size()));
+    return status.ok() ? status : WithContext(status, where());
   };
   uint64_t buffered_bytes = 0;
   for (const TileRead& read : work.reads) {
@@ -70,6 +70,7 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
   if (ref.parts != nullptr) buffered_bytes = ref.length_bytes + 2 * ref.object.length;
   Reservation reservation;
   if (!reserved && buffered_bytes > 0) {
+    TimedScope waiting(timed ? &stats->budget_nanos : nullptr);
     TILEKV_ASSIGN_OR_RETURN(reservation, budget_.Acquire(buffered_bytes, context));
   }
   if (ref.parts != nullptr) {
@@ -101,7 +102,16 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
     }
     reads.push_back(object);
   }
-  TILEKV_RETURN_IF_ERROR(located(store_.ReadObjects(reads, stats, context)));
+  if (timed) {
+    ReadStats own{.timed = true};
+    absl::Status read = store_.ReadObjects(reads, &own, context);
+    own.slowest.what = where();
+    stats->Add(own);
+    TILEKV_RETURN_IF_ERROR(located(read));
+  } else {
+    TILEKV_RETURN_IF_ERROR(located(store_.ReadObjects(reads, stats, context)));
+  }
+  TimedScope placing(timed ? &stats->times : nullptr, &ReadTimes::place_nanos);
   for (size_t i = 0; i < work.reads.size(); ++i) {
     if (!buffers[i]) continue;
     for (const RegionCopy& copy : work.reads[i].copies) copy.Run(buffers[i].data(), destination);

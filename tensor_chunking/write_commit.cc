@@ -55,13 +55,16 @@ absl::StatusOr<WriteReport> OnePass(
   sent.shared_bytes -= std::min(sent.shared_bytes, counts.new_bytes);
   sent.new_objects += counts.new_objects;
   sent.new_bytes += counts.new_bytes;
+  sent.cost.Add(counts.cost);
   counts = sent;
   TILEKV_RETURN_IF_ERROR(trees.status());
   if (options.before_commit != nullptr) TILEKV_RETURN_IF_ERROR(options.before_commit());
   TILEKV_RETURN_IF_ERROR(options.context.Check());
+  const int64_t began_nanos = TimedScope::NowNanos();
   TILEKV_ASSIGN_OR_RETURN(
       v1::CommitResponse response,
       upload->Commit(MakeRequest(target, options, facts, *trees), options.context));
+  counts.cost.commit_nanos += TimedScope::NowNanos() - began_nanos;
   return WriteReport{.applied = response.applied(),
                      .latest_found = response.latest_found(),
                      .version = response.version(),
@@ -71,7 +74,8 @@ absl::StatusOr<WriteReport> OnePass(
                      .new_objects = counts.new_objects,
                      .new_bytes = counts.new_bytes,
                      .shared_objects = counts.shared_objects,
-                     .shared_bytes = counts.shared_bytes};
+                     .shared_bytes = counts.shared_bytes,
+                     .cost = counts.cost};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "kvstore/kv_store.h"
 #include "kvstore/object/codec_choice.h"
 #include "tensor_chunking/stored_content.h"
+#include "tensor_chunking/write_cost.h"
 
 namespace tilekv {
 
@@ -19,6 +20,7 @@ struct WriteCounts {
   uint64_t new_bytes = 0;
   uint64_t shared_objects = 0;
   uint64_t shared_bytes = 0;
+  WriteCost cost;
 };
 
 class WriteSession {
@@ -39,6 +41,8 @@ class WriteSession {
   // Trees and small blobs that have been hashed already. Children come before their parents.
   absl::Status PutEncoded(std::span<const EncodedObject> objects);
 
+  // What a pass spends beside this session.
+  void AddCost(const WriteCost& cost);
   WriteCounts counts();
   UploadSession& session() { return session_; }
 
@@ -48,7 +52,8 @@ class WriteSession {
     Blob blob;
     Codec codec;
   };
-  absl::Status PutMissing(std::span<const Piece> pieces);
+  // `cost` is what the pieces have cost so far.
+  absl::Status PutMissing(std::span<const Piece> pieces, WriteCost cost);
 
   UploadSession& session_;
   const Codec codec_;

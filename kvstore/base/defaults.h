@@ -131,6 +131,13 @@ inline constexpr int64_t kHandshakeTimeout_s = 10;  // of a connection that says
 inline constexpr size_t kMaxHttpConnections = 128;
 inline constexpr int64_t kHttpTimeout_s = 5;  // of one request of the HTTP port, idle time included
 
+// --- explaining itself
+// -------------------------------------------------------------------------------------------
+inline constexpr int64_t kSlowCall_ms = 1'000;          // longer calls get a line in the log
+inline constexpr int64_t kSlowCallLinesPerMinute = 30;  // at most
+inline constexpr uint64_t kPerfBytes = 256 * kMiB;      // that `tilekv perf` moves, and
+inline constexpr int64_t kPerfSeconds_s = 5;            // how long, for each of its figures
+
 // --- text
 // ----------------------------------------------------------------------------------------------------------
 inline constexpr size_t kMaxNameInMessageBytes = 256;

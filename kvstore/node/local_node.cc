@@ -160,6 +160,7 @@ absl::StatusOr<bool> LocalNode::PutObject(const ObjectPut& put, const CallContex
   CodedContent coded;
   if (put.encoding.kind != EncodingKind::kNone && !put.content.empty() &&
       put.content.size() <= node_.objects.max_object_bytes()) {
+    TimedScope timed(put.stats == nullptr ? nullptr : &put.stats->encode_nanos);
     TILEKV_ASSIGN_OR_RETURN(coded, EncodeContent(put.encoding, put.content));
   }
   bool is_coded = coded.encoding.kind != EncodingKind::kNone;
@@ -171,6 +172,9 @@ absl::StatusOr<bool> LocalNode::PutObject(const ObjectPut& put, const CallContex
     TILEKV_RETURN_IF_ERROR(writer->Append(put.content));
   }
   TILEKV_ASSIGN_OR_RETURN(PutOutcome outcome, writer->Finish());
+  if (put.stats != nullptr) {
+    put.stats->sent_bytes += is_coded ? coded.stored.size() : put.content.size();
+  }
   return outcome.stored;
 }
 
@@ -182,10 +186,11 @@ absl::Status LocalNode::ReadOne(const ObjectRead& read, ReadStats* stats) {
                      fmt::format("object {} is here, but not with level {} and {} bytes",
                                  read.ref.id.Hex(), read.ref.level, read.ref.length));
   }
+  ReadTimes* times = stats != nullptr && stats->timed ? &stats->times : nullptr;
   TILEKV_RETURN_IF_ERROR(
       read.place ? ReadContentInSteps(*reader, read.offset, read.length(), read.place, *node_.pool,
-                                      read.verify)
-                 : ReadContent(*reader, read.offset, read.out, *node_.pool, read.verify));
+                                      read.verify, times)
+                 : ReadContent(*reader, read.offset, read.out, *node_.pool, read.verify, times));
   if (stats == nullptr) return absl::OkStatus();
   TILEKV_ASSIGN_OR_RETURN(CoveringRange covering, CoverRange(reader->row(), reader->block_table(),
                                                              read.offset, read.length()));
@@ -196,9 +201,17 @@ absl::Status LocalNode::ReadOne(const ObjectRead& read, ReadStats* stats) {
 
 absl::Status LocalNode::ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats,
                                     const CallContext& context) {
+  const bool timed = stats != nullptr && stats->timed;
+  const int64_t began_nanos = timed ? TimedScope::NowNanos() : 0;
+  uint64_t bytes = 0;
   for (const ObjectRead& read : reads) {
     TILEKV_RETURN_IF_ERROR(context.Check());
     TILEKV_RETURN_IF_ERROR(ReadOne(read, stats));
+    bytes += read.length();
+  }
+  if (timed) {
+    ++stats->exchanges;
+    stats->slowest.Offer({.nanos = TimedScope::NowNanos() - began_nanos, .bytes = bytes});
   }
   return absl::OkStatus();
 }

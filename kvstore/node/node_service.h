@@ -19,6 +19,7 @@
 #include "kvstore/base/call_context.h"
 #include "kvstore/base/revision.h"
 #include "kvstore/base/stream.h"
+#include "kvstore/node/transfer_stats.h"
 #include "kvstore/object/encoding.h"
 #include "kvstore/object/object_id.h"
 #include "tilekv/v1/service.pb.h"
@@ -41,18 +42,13 @@ struct ObjectRead {
   uint64_t length() const { return place ? placed_bytes : out.size(); }
 };
 
-// What reads cost, for reports. Added to, never reset.
-struct ReadStats {
-  uint64_t asked_bytes = 0;     // of content, by the caller
-  uint64_t received_bytes = 0;  // stored bytes that came from disk or network
-};
-
 struct ObjectPut {
   Domain domain = kDefaultDomain;
   Revision session_rev;
   ObjectRef ref;
   Encoding encoding;  // in which it is sent and stored; falls back to none where nothing is gained
   Bytes content;      // not coded; stays the caller's and unchanged until the call returns
+  PutStats* stats = nullptr;  // added to, where it is not null
 };
 
 class NodeService {

@@ -28,14 +28,28 @@ absl::Status CheckWithin(const ObjectRef& ref, uint64_t offset, uint64_t length)
                                offset, ref.id.Short(), ref.length));
 }
 
+struct ReadHow {
+  bool verify = true;
+  ReadTimes* times = nullptr;
+};
+
+absl::Status Fetch(ObjectReader& reader, uint64_t stored_offset, MutableBytes out, ReadHow how) {
+  TimedScope timed(how.times, &ReadTimes::fetch_nanos);
+  return reader.ReadStored(stored_offset, out);
+}
+
+absl::Status Verify(const ObjectReader& reader, uint64_t first_leaf, Bytes content, ReadHow how) {
+  TimedScope timed(how.times, &ReadTimes::verify_nanos);
+  return VerifyLeaves(reader.row().ref, reader.leaves(), first_leaf, content);
+}
+
 // Reads leaves [first, first + out) of an uncoded object and checks them where they lie.
-absl::Status ReadLeaves(ObjectReader& reader, uint64_t first_leaf, MutableBytes out, bool verify) {
-  if (!verify) return reader.ReadStored(first_leaf * kLeafBytes, out);
-  const ObjectRef& ref = reader.row().ref;
+absl::Status ReadLeaves(ObjectReader& reader, uint64_t first_leaf, MutableBytes out, ReadHow how) {
+  if (!how.verify) return Fetch(reader, first_leaf * kLeafBytes, out, how);
   while (!out.empty()) {
     MutableBytes step = out.first(std::min<uint64_t>(out.size(), kReadStepBytes));
-    TILEKV_RETURN_IF_ERROR(reader.ReadStored(first_leaf * kLeafBytes, step));
-    TILEKV_RETURN_IF_ERROR(VerifyLeaves(ref, reader.leaves(), first_leaf, step));
+    TILEKV_RETURN_IF_ERROR(Fetch(reader, first_leaf * kLeafBytes, step, how));
+    TILEKV_RETURN_IF_ERROR(Verify(reader, first_leaf, step, how));
     first_leaf += step.size() / kLeafBytes;
     out = out.subspan(step.size());
   }
@@ -44,15 +58,15 @@ absl::Status ReadLeaves(ObjectReader& reader, uint64_t first_leaf, MutableBytes 
 
 // The part of `leaf` that lies in [offset, offset + out.size()), through a pooled buffer.
 absl::Status ReadPartOfLeaf(ObjectReader& reader, uint64_t leaf, uint64_t offset_in_leaf,
-                            MutableBytes out, BufferPool& pool, bool verify) {
+                            MutableBytes out, BufferPool& pool, ReadHow how) {
   Buffer buffer = pool.Get(LeafLength(reader.row().ref.length, leaf));
-  TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, buffer.span(), verify));
+  TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, buffer.span(), how));
   std::memcpy(out.data(), buffer.data() + offset_in_leaf, out.size());
   return absl::OkStatus();
 }
 
 absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
-                         bool verify) {
+                         ReadHow how) {
   uint64_t length = reader.row().ref.length;
   while (!out.empty()) {
     uint64_t leaf = offset / kLeafBytes;
@@ -63,9 +77,9 @@ absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out
       // Whole leaves, as many as there are. The object's last leaf is whole too if it is asked for
       // to its end.
       take = offset + out.size() == length ? out.size() : out.size() / kLeafBytes * kLeafBytes;
-      TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, out.first(take), verify));
+      TILEKV_RETURN_IF_ERROR(ReadLeaves(reader, leaf, out.first(take), how));
     } else {
-      TILEKV_RETURN_IF_ERROR(ReadPartOfLeaf(reader, leaf, in_leaf, out.first(take), pool, verify));
+      TILEKV_RETURN_IF_ERROR(ReadPartOfLeaf(reader, leaf, in_leaf, out.first(take), pool, how));
     }
     offset += take;
     out = out.subspan(take);
@@ -75,16 +89,19 @@ absl::Status ReadUncoded(ObjectReader& reader, uint64_t offset, MutableBytes out
 
 // One block, decoded and checked, into all of `out`.
 absl::Status DecodeBlock(const ObjectReader& reader, BlockCodec& codec, uint64_t block,
-                         Bytes stored, MutableBytes out, bool verify) {
+                         Bytes stored, MutableBytes out, ReadHow how) {
   const ObjectRef& ref = reader.row().ref;
-  absl::Status decoded = codec.Decode(stored, reader.block_table()[block], out);
-  if (!decoded.ok()) return WithContext(decoded, fmt::format("object {}", ref.id.Short()));
-  if (!verify) return absl::OkStatus();
-  return VerifyLeaves(ref, reader.leaves(), block * (kBlockBytes / kLeafBytes), out);
+  {
+    TimedScope timed(how.times, &ReadTimes::decode_nanos);
+    absl::Status decoded = codec.Decode(stored, reader.block_table()[block], out);
+    if (!decoded.ok()) return WithContext(decoded, fmt::format("object {}", ref.id.Short()));
+  }
+  if (!how.verify) return absl::OkStatus();
+  return Verify(reader, block * (kBlockBytes / kLeafBytes), out, how);
 }
 
 absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
-                       bool verify) {
+                       ReadHow how) {
   const ObjectRow& row = reader.row();
   std::span<const uint32_t> table = reader.block_table();
   auto covered = CoverRange(row, table, offset, out.size());
@@ -102,7 +119,7 @@ absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, 
     while (last < end_block && bytes + (table[last] & ~kRawBlockBit) <= stored.size()) {
       bytes += table[last++] & ~kRawBlockBit;
     }
-    TILEKV_RETURN_IF_ERROR(reader.ReadStored(stored_offset, stored.span().first(bytes)));
+    TILEKV_RETURN_IF_ERROR(Fetch(reader, stored_offset, stored.span().first(bytes), how));
     stored_offset += bytes;
     Bytes rest = stored.span().first(bytes);
     for (; block < last; ++block) {
@@ -112,12 +129,12 @@ absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, 
       uint64_t length = BlockLength(row.ref.length, block);
       if (start >= offset && start + length <= offset + out.size()) {
         TILEKV_RETURN_IF_ERROR(
-            DecodeBlock(reader, *codec, block, coded, out.subspan(start - offset, length), verify));
+            DecodeBlock(reader, *codec, block, coded, out.subspan(start - offset, length), how));
         continue;
       }
       if (!partial) partial = pool.Get(kBlockBytes);
       MutableBytes whole{partial.data(), length};
-      TILEKV_RETURN_IF_ERROR(DecodeBlock(reader, *codec, block, coded, whole, verify));
+      TILEKV_RETURN_IF_ERROR(DecodeBlock(reader, *codec, block, coded, whole, how));
       uint64_t from = std::max(start, offset);
       uint64_t to = std::min(start + length, offset + out.size());
       std::memcpy(out.data() + (from - offset), whole.data() + (from - start), to - from);
@@ -128,11 +145,11 @@ absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, 
 
 // A part of the content, whose leaf table was checked.
 absl::Status ReadStep(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
-                      bool verify) {
+                      ReadHow how) {
   if (out.empty()) return absl::OkStatus();
   return reader.row().encoding.kind == EncodingKind::kNone
-             ? ReadUncoded(reader, offset, out, pool, verify)
-             : ReadCoded(reader, offset, out, pool, verify);
+             ? ReadUncoded(reader, offset, out, pool, how)
+             : ReadCoded(reader, offset, out, pool, how);
 }
 
 // Runs `read` between the checks that all reads have in common.
@@ -232,20 +249,23 @@ absl::StatusOr<CoveringRange> CoverRange(const ObjectRow& row,
 }
 
 absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
-                         bool verify) {
-  return ReadChecked(reader, offset, out.size(), verify,
-                     [&]() -> absl::Status { return ReadStep(reader, offset, out, pool, verify); });
+                         bool verify, ReadTimes* times) {
+  return ReadChecked(reader, offset, out.size(), verify, [&]() -> absl::Status {
+    return ReadStep(reader, offset, out, pool, {verify, times});
+  });
 }
 
 absl::Status ReadContentInSteps(ObjectReader& reader, uint64_t offset, uint64_t length,
-                                const PlaceContent& place, BufferPool& pool, bool verify) {
+                                const PlaceContent& place, BufferPool& pool, bool verify,
+                                ReadTimes* times) {
   return ReadChecked(reader, offset, length, verify, [&]() -> absl::Status {
     Buffer buffer = pool.Get(std::min(length, kReadStepBytes));
     for (uint64_t at = offset; at < offset + length;) {
       // Steps end where blocks end, so that none is decoded twice.
       uint64_t end = std::min(RoundUp(at + 1, kReadStepBytes), offset + length);
       MutableBytes step = buffer.span().first(end - at);
-      TILEKV_RETURN_IF_ERROR(ReadStep(reader, at, step, pool, verify));
+      TILEKV_RETURN_IF_ERROR(ReadStep(reader, at, step, pool, {verify, times}));
+      TimedScope timed(times, &ReadTimes::place_nanos);
       place(at - offset, step);
       at = end;
     }

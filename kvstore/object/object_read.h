@@ -11,6 +11,7 @@
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/stream.h"
 #include "kvstore/object/object_store.h"
+#include "kvstore/object/read_times.h"
 
 namespace tilekv {
 
@@ -46,13 +47,14 @@ absl::StatusOr<CoveringRange> CoverRange(const ObjectRow& row,
 // Fills `out` with content from `offset`, verified to the id (or not, where that is asked for):
 // straight into `out` where the range is whole leaves of an uncoded object, else through a pooled
 // buffer. DATA_LOSS names object and leaf, and is reported to the reader; `out` may then hold
-// anything.
+// anything. Where `times` is not null, what the parts of the work took is added to it.
 absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
-                         bool verify = true);
+                         bool verify = true, ReadTimes* times = nullptr);
 // The same for `length` bytes that go elsewhere than into one piece of memory, in steps that stay
 // in the processor's cache.
 absl::Status ReadContentInSteps(ObjectReader& reader, uint64_t offset, uint64_t length,
-                                const PlaceContent& place, BufferPool& pool, bool verify = true);
+                                const PlaceContent& place, BufferPool& pool, bool verify = true,
+                                ReadTimes* times = nullptr);
 // The whole content, for trees and small things.
 absl::StatusOr<std::string> ReadWholeContent(ObjectReader& reader, BufferPool& pool);
 
