@@ -18,30 +18,48 @@ bool EndsWith(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+// What was done so far: told as it goes, and what it cost.
 class Progress {
  public:
-  Progress(const ExportOptions& options, uint64_t total_bytes) : options_(options) {
+  Progress(const ModelReader& reader, const ExportOptions& options, uint64_t total_bytes)
+      : options_(options), timed_(reader.options().timed) {
     progress_.total_bytes = total_bytes;
   }
   void Add(uint64_t bytes) {
     progress_.done_bytes += bytes;
     if (options_.progress != nullptr) options_.progress(progress_);
   }
+  void AddRead(const ReadStats& stats) { read_.Add(stats); }
+  // Where the time of writing to the destination is added; null where nobody wants it.
+  int64_t* write_nanos() { return timed_ ? &write_nanos_ : nullptr; }
+  void Report(ExportReport& report) const {
+    report.read = read_;
+    report.write_nanos = write_nanos_;
+  }
 
  private:
   const ExportOptions& options_;
+  const bool timed_;
   WriteProgress progress_;
+  ReadStats read_;
+  int64_t write_nanos_ = 0;
 };
 
 // The content of a file's slots in their order, piece by piece.
 absl::Status ForEachPiece(ModelReader& reader, const std::vector<std::string>& tensors,
+                          Progress& progress,
                           const std::function<absl::Status(const StreamedPiece&)>& visit) {
   if (tensors.empty()) return absl::OkStatus();
   uint64_t piece_bytes = std::max(reader.budget().total_bytes() / 4, kLeastTileBytes);
   TILEKV_ASSIGN_OR_RETURN(auto stream, reader.StreamPieces(tensors, piece_bytes));
   while (true) {
     TILEKV_ASSIGN_OR_RETURN(auto piece, stream->Next());
-    if (!piece.has_value()) return absl::OkStatus();
+    if (!piece.has_value()) {
+      progress.AddRead(stream->stats());
+      return absl::OkStatus();
+    }
+    progress.Add(piece->content.size());
+    TimedScope writing(progress.write_nanos());
     TILEKV_RETURN_IF_ERROR(visit(*piece));
   }
 }
@@ -51,10 +69,11 @@ absl::Status WriteTensorFile(ModelReader& reader, ExportFile file, const std::st
   TILEKV_ASSIGN_OR_RETURN(auto writer, TensorFileWriter::Create(*FileSystem::Posix(), path,
                                                                 std::move(file.plan), overwrite));
   progress.Add(writer->plan().head.size());
-  TILEKV_RETURN_IF_ERROR(ForEachPiece(reader, file.tensors, [&](const StreamedPiece& piece) {
-    progress.Add(piece.content.size());
-    return writer->Write(piece.index, piece.offset_bytes, piece.content.span());
-  }));
+  TILEKV_RETURN_IF_ERROR(
+      ForEachPiece(reader, file.tensors, progress, [&](const StreamedPiece& piece) {
+        return writer->Write(piece.index, piece.offset_bytes, piece.content.span());
+      }));
+  TimedScope writing(progress.write_nanos());
   return writer->Finish();
 }
 
@@ -172,7 +191,7 @@ absl::StatusOr<ExportReport> ExportFolder(ModelReader& reader, const std::string
   TILEKV_RETURN_IF_ERROR(CheckFolder(folder, paths, options.weights, options.overwrite));
   uint64_t total = plan.bytes;
   for (const SideFile& file : reader.manifest().side_files) total += file.content.length_bytes;
-  Progress progress(options, total);
+  Progress progress(reader, options, total);
   ExportReport report{
       .files = {}, .tensors = plan.tensors, .bytes = total, .as_imported = plan.as_imported};
   FileSystem& fs = *FileSystem::Posix();
@@ -199,19 +218,22 @@ absl::StatusOr<ExportReport> ExportFolder(ModelReader& reader, const std::string
     TILEKV_RETURN_IF_ERROR(
         WriteText(folder + "/" + plan.index_path, plan.index_content, options.overwrite));
   }
+  progress.Report(report);
   return report;
 }
 
 absl::StatusOr<ExportReport> ExportSafetensors(ModelReader& reader, const std::string& path,
                                                const ExportOptions& options) {
   TILEKV_ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader, options, true));
-  Progress progress(options, plan.bytes);
+  Progress progress(reader, options, plan.bytes);
   TILEKV_RETURN_IF_ERROR(
       WriteTensorFile(reader, std::move(plan.files[0]), path, options.overwrite, progress));
-  return ExportReport{.files = {path},
+  ExportReport report{.files = {path},
                       .tensors = plan.tensors,
                       .bytes = plan.bytes,
                       .as_imported = plan.as_imported};
+  progress.Report(report);
+  return report;
 }
 
 // One tensor as .npy, content taken as a stream of row ranges.
@@ -241,9 +263,11 @@ absl::StatusOr<ExportReport> ExportNpy(ModelReader& reader, const std::string& p
             : fmt::format("a .npy file holds one tensor, --include matches {}", names.size()));
   }
   TILEKV_ASSIGN_OR_RETURN(auto entry, reader.Find(names[0]));
-  Progress progress(options, entry->bytes());
+  Progress progress(reader, options, entry->bytes());
   TILEKV_RETURN_IF_ERROR(WriteNpy(reader, *entry, path, options.overwrite, progress));
-  return ExportReport{.files = {path}, .tensors = 1, .bytes = entry->bytes()};
+  ExportReport report{.files = {path}, .tensors = 1, .bytes = entry->bytes()};
+  progress.Report(report);
+  return report;
 }
 
 // What was asked for and the destination cannot give is an error, never passed over.
@@ -290,17 +314,18 @@ absl::StatusOr<ExportReport> ExportModel(ModelReader& reader, const std::string&
 absl::StatusOr<ExportReport> ExportModelToSink(ModelReader& reader, ByteSink& sink,
                                                const ExportOptions& options) {
   TILEKV_ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader, options, true));
-  Progress progress(options, plan.bytes);
+  Progress progress(reader, options, plan.bytes);
   ExportFile& file = plan.files[0];
   TensorStreamWriter writer(sink, std::move(file.plan));
   TILEKV_RETURN_IF_ERROR(writer.Begin());
-  TILEKV_RETURN_IF_ERROR(ForEachPiece(reader, file.tensors, [&](const StreamedPiece& piece) {
-    progress.Add(piece.content.size());
-    return writer.Append(piece.content.span());
-  }));
+  TILEKV_RETURN_IF_ERROR(ForEachPiece(
+      reader, file.tensors, progress,
+      [&](const StreamedPiece& piece) { return writer.Append(piece.content.span()); }));
   TILEKV_RETURN_IF_ERROR(writer.Finish());
-  return ExportReport{
+  ExportReport report{
       .tensors = plan.tensors, .bytes = plan.bytes, .as_imported = plan.as_imported};
+  progress.Report(report);
+  return report;
 }
 
 }  // namespace tilekv

@@ -37,6 +37,8 @@ struct ExportReport {
   // Names, order and headers of the weights' files are those of the import: where the version is
   // the imported one they are equal to the byte.
   bool as_imported = false;
+  ReadStats read;           // of tensors; with times where the reader is a timed one
+  int64_t write_nanos = 0;  // in which what was read went to the destination; then one thread's
 };
 // `destination` ending in .safetensors: one file with all tensors; in .npy: the only
 // tensor, or the only one that `include` matches; else a folder, side files included. Options that
@@ -85,9 +87,12 @@ struct VerifyReport {
 absl::StatusOr<VerifyReport> VerifyModel(
     ModelReader& reader, const std::function<void(const WriteProgress&)>& progress = {});
 
-// Streams every tile and throws it away: what a load costs, within the reader's budget. Bytes of
-// content.
-absl::StatusOr<uint64_t> LoadToNull(ModelReader& reader,
-                                    const std::function<void(const WriteProgress&)>& progress = {});
+struct LoadReport {
+  uint64_t bytes = 0;  // of content
+  ReadStats read;      // with times where the reader is a timed one
+};
+// Streams every tile and throws it away: what a load costs, within the reader's budget.
+absl::StatusOr<LoadReport> LoadToNull(
+    ModelReader& reader, const std::function<void(const WriteProgress&)>& progress = {});
 
 }  // namespace tilekv

@@ -199,13 +199,13 @@ absl::StatusOr<VerifyReport> VerifyModel(
   return report;
 }
 
-absl::StatusOr<uint64_t> LoadToNull(ModelReader& reader,
-                                    const std::function<void(const WriteProgress&)>& progress) {
+absl::StatusOr<LoadReport> LoadToNull(ModelReader& reader,
+                                      const std::function<void(const WriteProgress&)>& progress) {
   TILEKV_ASSIGN_OR_RETURN(auto stream, reader.StreamTiles());
   WriteProgress done{.total_bytes = reader.manifest().logical_bytes()};
   while (true) {
     TILEKV_ASSIGN_OR_RETURN(auto tile, stream->Next());
-    if (!tile.has_value()) return done.done_bytes;
+    if (!tile.has_value()) return LoadReport{done.done_bytes, stream->stats()};
     done.done_bytes += tile->content.size();
     if (progress != nullptr) progress(done);
   }

@@ -318,6 +318,45 @@ class Models(CliTest):
         self.assertIn("m@1", self.tilekv("model", "load", "m"))
         self.fails(USAGE, "model", "load", "m", "--to", "disk")
 
+    def test_explain_says_where_the_time_went(self):
+        for words in (["load", "m"], ["export", "m", self.path("out")],
+                      ["import", "other", self.path("model")], ["load", "m", "--no-verify"]):
+            told = self.as_json("model", *words, "--explain")["explain"]
+            self.assertAlmostEqual(sum(part["share"] for part in told["parts"]), 1)
+            self.assertIn("of the time was spent", told["limit"])
+            parts = {part["part"] for part in told["parts"]}
+            self.assertEqual("verify" in parts, words[0] != "import" and "--no-verify" not in words)
+            self.assertEqual("destination" in parts, words[0] == "export")
+            if words[0] == "import":
+                self.assertEqual(told["sent_bytes"], 0)  # all of it was there
+                self.assertIn("hash", parts)
+            else:
+                self.assertGreaterEqual(told["received_bytes"], told["asked_bytes"])
+                self.assertGreaterEqual(told["asked_bytes"], self.matrix.nbytes)
+        text = self.tilekv("model", "load", "m", "--explain")
+        self.assertIn("reading the store's disk", text)
+        self.assertIn("limit: ", text)
+        self.assertNotIn("limit", self.tilekv("model", "load", "m"))
+
+    def test_perf_measures_and_leaves_nothing_behind(self):
+        before = self.as_json("du")
+        report = self.as_json("perf", "--bytes", "24MiB", "--seconds", "60")
+        figures = {figure["what"]: figure for figure in report["figures"]}
+        self.assertEqual(list(figures), ["hash", "disk write", "disk read", "put", "get", "slice"])
+        for name in ("disk write", "disk read", "put", "get"):
+            self.assertEqual(figures[name]["bytes"], 24 << 20, name)
+        for name in ("put", "get", "slice"):
+            self.assertGreater(figures[name]["share_of_machine"], 0)
+            self.assertTrue(figures[name]["limit"])
+        self.assertEqual(self.as_json("du"), before)
+        self.assertEqual([name for name in os.listdir(self.path("store/tmp")) if "perf" in name], [])
+        self.assertIn("disk write", self.tilekv("perf", "--bytes", "8MiB", "--seconds", "1"))
+        self.fails(USAGE, "perf", "--seconds", "0")
+        self.fails(USAGE, "perf", "--bytes", "0")
+        free = os.statvfs(self.path("store"))
+        error = self.fails(TOO_LARGE, "perf", "--bytes", str(free.f_bavail * free.f_frsize))
+        self.assertIn("free on the store's disk", error)
+
     def test_listings_show_versions_and_tags(self):
         self.import_changed()
         self.tilekv("model", "import", "team/other", self.path("model"))

@@ -62,6 +62,7 @@ const std::vector<CommandSpec>& Commands() {
   static const std::vector<CommandSpec> commands = [] {
     std::vector<CommandSpec> all;
     Append(all, TopCommandSpecs());
+    all.push_back(PerfSpec());
     Append(all, CompletionCommandSpecs());
     Append(all, KvCommandSpecs());
     Append(all, ModelFileCommandSpecs());

@@ -87,6 +87,7 @@ std::vector<CommandSpec> ManifestCommandSpecs();
 std::vector<CommandSpec> TensorCommandSpecs();
 std::vector<CommandSpec> StoreCommandSpecs();
 std::vector<CommandSpec> CompletionCommandSpecs();
+CommandSpec PerfSpec();
 // Of the store's commands.
 CommandSpec StoreRecodeSpec();
 

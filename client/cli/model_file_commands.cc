@@ -8,6 +8,7 @@
 #include "client/cli/command_table.h"
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/explain.h"
 #include "client/cli/model_listing.h"
 #include "client/cli/open_model.h"
 #include "fmt/format.h"
@@ -43,6 +44,16 @@ std::string Rate(uint64_t bytes, double seconds) {
   if (seconds <= 0) return FormatSize(bytes);
   return fmt::format("{} in {:.1f} s, {}/s", FormatSize(bytes), seconds,
                      FormatSize(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)));
+}
+
+// What --explain adds to a command's result.
+void Explain(const Explanation& explanation, std::string& text, Json& json) {
+  text += "\n\n" + ExplanationText(explanation);
+  json["explain"] = ExplanationJson(explanation);
+}
+
+FlagSpec ExplainFlag() {
+  return {"--explain", "", "", "say where the time went, what limited it, what may help"};
 }
 
 // --- import
@@ -148,7 +159,7 @@ absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelName&
 }
 
 absl::Status PrintImported(Context& context, const ModelSource& source, const WriteReport& report,
-                           double seconds) {
+                           const ExplainedRun& run, bool explain) {
   Json json;
   json["model"] = VersionText(report.version);
   json.update(VersionJson(report.version));
@@ -159,13 +170,14 @@ absl::Status PrintImported(Context& context, const ModelSource& source, const Wr
   json["shared_bytes"] = report.shared_bytes;
   json["left_out"] = LeftOutJson(source);
   std::string tags = TagsText(report.version);
-  return context.Done(
+  std::string text =
       fmt::format("{}  {}\n{} in {}, {}\nnew: {} ({}); there already: {} ({})",
                   VersionText(report.version), tags, Counted(report.tensors, "tensor"),
-                  Counted(report.tiles, "tile"), Rate(report.logical_bytes, seconds),
+                  Counted(report.tiles, "tile"), Rate(report.logical_bytes, run.seconds),
                   Counted(report.new_objects, "object"), FormatSize(report.new_bytes),
-                  Counted(report.shared_objects, "object"), FormatSize(report.shared_bytes)),
-      json);
+                  Counted(report.shared_objects, "object"), FormatSize(report.shared_bytes));
+  if (explain) Explain(ExplainWrite(run, report.cost), text, json);
+  return context.Done(text, json);
 }
 
 absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
@@ -188,7 +200,8 @@ absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
                      fmt::format("the latest version of '{}' is {}; nothing was imported",
                                  target.ToString(), report.latest_found));
   }
-  TILEKV_RETURN_IF_ERROR(PrintImported(context, source, report, progress->seconds()));
+  ExplainedRun run{store->uri(), progress->seconds(), report.logical_bytes, options.memory_bytes};
+  TILEKV_RETURN_IF_ERROR(PrintImported(context, source, report, run, arguments.Has("--explain")));
   return kExitDone;
 }
 
@@ -211,8 +224,9 @@ void RemarkLargerThanShard(Context& context, const Manifest& manifest,
 
 absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> shard, arguments.Size("--max-shard-size"));
-  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
-                          OpenModel(context, arguments.Word(0)));
+  TILEKV_ASSIGN_OR_RETURN(
+      std::unique_ptr<ModelReader> reader,
+      OpenModel(context, arguments.Word(0), {.timed = arguments.Has("--explain")}));
   std::unique_ptr<Progress> progress = context.StartProgress("export");
   ExportOptions options{.max_shard_bytes = shard.value_or(0),
                         .include = arguments.Values("--include"),
@@ -234,6 +248,11 @@ absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
                   Printable(arguments.Word(1)), Counted(report.tensors, "tensor"),
                   Counted(report.files.size(), "file"), Rate(report.bytes, progress->seconds()),
                   report.as_imported ? "\nweights in the files that they were imported from" : "");
+  if (arguments.Has("--explain")) {
+    ExplainedRun run{reader->store().uri(), progress->seconds(), report.bytes,
+                     context.options().memory_bytes};
+    Explain(ExplainRead(run, report.read, report.write_nanos), text, json);
+  }
   TILEKV_RETURN_IF_ERROR(context.Done(text, json));
   RemarkLargerThanShard(context, reader->manifest(), options);
   return kExitDone;
@@ -244,18 +263,25 @@ absl::StatusOr<int> ModelLoad(Context& context, const Arguments& arguments) {
     return MakeError(Reason::kInvalidArgument,
                      "load knows --to null only: every tile is read, verified and thrown away");
   }
-  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ModelReader> reader,
-                          OpenModel(context, arguments.Word(0)));
+  TILEKV_ASSIGN_OR_RETURN(
+      std::unique_ptr<ModelReader> reader,
+      OpenModel(context, arguments.Word(0),
+                {.verify = !arguments.Has("--no-verify"), .timed = arguments.Has("--explain")}));
   std::unique_ptr<Progress> progress = context.StartProgress("load");
-  TILEKV_ASSIGN_OR_RETURN(uint64_t bytes, LoadToNull(*reader, Report(*progress)));
+  TILEKV_ASSIGN_OR_RETURN(LoadReport report, LoadToNull(*reader, Report(*progress)));
   progress->Finish();
   double seconds = progress->seconds();
   Json json;
   json["model"] = reader->full_name();
-  json["bytes"] = bytes;
+  json["bytes"] = report.bytes;
   json["seconds"] = seconds;
-  TILEKV_RETURN_IF_ERROR(context.Done(
-      fmt::format("{}: {}", VersionText(reader->version()), Rate(bytes, seconds)), json));
+  std::string text =
+      fmt::format("{}: {}", VersionText(reader->version()), Rate(report.bytes, seconds));
+  if (arguments.Has("--explain")) {
+    ExplainedRun run{reader->store().uri(), seconds, report.bytes, context.options().memory_bytes};
+    Explain(ExplainRead(run, report.read, 0), text, json);
+  }
+  TILEKV_RETURN_IF_ERROR(context.Done(text, json));
   return kExitDone;
 }
 
@@ -306,21 +332,20 @@ CommandSpec ImportSpec() {
           "All or nothing: the headers of all files are checked first, and the version appears "
           "when everything is stored. Tensors are cut into tiles below the object limit; what "
           "the store has already is not sent again. Config and tokenizer files travel along.",
-      .flags = {{"--tag", "", "T", "a tag for the new version", true},
-                {"--message", "-m", "TEXT", "what this version is"},
-                {"--if-version", "", "N",
-                 "only if N is the latest version; 0: only if there is none"},
-                {"--base", "", "MODEL",
-                 "take the tile shapes of this version, to share its tiles (default: the latest)"},
-                {"--layout", "", "L", "auto, rows, bands, or a tile shape such as 1024x512"},
-                {"--codec", "", "C",
-                 "how tiles are stored: auto, none, zstd or planes (default: none)"},
-                {"--dtype", "", "[T=]D",
-                 "dtype of arrays that do not name one, such as BF16; T: only of tensors like T",
-                 true},
-                {"--include", "", "G", "take files like G along that would be left out", true},
-                {"--exclude", "", "G", "leave out files like G", true},
-                {"--dry-run", "", "", "show how tensors would be cut; store nothing"}},
+      .flags =
+          {{"--tag", "", "T", "a tag for the new version", true},
+           {"--message", "-m", "TEXT", "what this version is"},
+           {"--if-version", "", "N", "only if N is the latest version; 0: only if there is none"},
+           {"--base", "", "MODEL",
+            "take the tile shapes of this version, to share its tiles (default: the latest)"},
+           {"--layout", "", "L", "auto, rows, bands, or a tile shape such as 1024x512"},
+           {"--codec", "", "C", "how tiles are stored: auto, none, zstd or planes (default: none)"},
+           {"--dtype", "", "[T=]D",
+            "dtype of arrays that do not name one, such as BF16; T: only of tensors like T", true},
+           {"--include", "", "G", "take files like G along that would be left out", true},
+           {"--exclude", "", "G", "leave out files like G", true},
+           {"--dry-run", "", "", "show how tensors would be cut; store nothing"},
+           ExplainFlag()},
       .examples = {{"tilekv model import minilm ./all-MiniLM-L6-v2 --tag first", "a folder"},
                    {"tilekv model import matrix weights.npy", "one matrix"},
                    {"tilekv model import params params.npz --dtype 'h.*=BF16'",
@@ -342,7 +367,8 @@ CommandSpec ExportSpec() {
       .flags = {{"--max-shard-size", "", "SIZE",
                  "several files of at most SIZE, with an index, in a folder"},
                 {"--include", "", "G", "only tensors like G", true},
-                {"--no-weights", "", "", "side files only"}},
+                {"--no-weights", "", "", "side files only"},
+                ExplainFlag()},
       .examples = {{"tilekv model export minilm@first ./minilm", ""},
                    {"tilekv model export llama ./llama --max-shard-size 5GB", ""}},
       .access = Access::kRead,
@@ -360,8 +386,11 @@ std::vector<CommandSpec> ModelFileCommandSpecs() {
        .verb = "load",
        .arguments = {model},
        .summary = "stream a model and throw it away: what a load costs",
-       .flags = {{"--to", "", "null", "where it goes; null, the only place, is the default"}},
-       .examples = {{"tilekv model load minilm --to null --memory 64MiB", "within a budget"}},
+       .flags = {{"--to", "", "null", "where it goes; null, the only place, is the default"},
+                 {"--no-verify", "", "", "do not check tiles to their hashes"},
+                 ExplainFlag()},
+       .examples = {{"tilekv model load minilm --to null --memory 64MiB", "within a budget"},
+                    {"tilekv model load minilm --explain", "where the time goes"}},
        .access = Access::kRead,
        .handler = ModelLoad},
       {.noun = "model",

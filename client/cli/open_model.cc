@@ -5,11 +5,13 @@
 
 namespace tilekv {
 
-absl::StatusOr<std::unique_ptr<ModelReader>> OpenModel(Context& context, std::string_view text) {
+absl::StatusOr<std::unique_ptr<ModelReader>> OpenModel(Context& context, std::string_view text,
+                                                       ReaderOptions options) {
   TILEKV_ASSIGN_OR_RETURN(ModelName name, context.Model(text));
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
-  return ModelReader::Open(
-      *store, name, {.memory_bytes = context.options().memory_bytes, .context = context.call()});
+  options.memory_bytes = context.options().memory_bytes;
+  options.context = context.call();
+  return ModelReader::Open(*store, name, options);
 }
 
 absl::Status RefuseVersion(const ModelName& name, std::string_view what) {

@@ -1,0 +1,217 @@
+#include "client/cli/explain.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+
+namespace tilekv {
+namespace {
+
+constexpr std::string_view kNodeScheme = "tilekv://";
+// What whole leaves and blocks add to a sensible read.
+constexpr double kReadTooMuch = 1.1;
+
+// "": the store is in this process.
+std::string NodeOf(const std::string& uri) {
+  return uri.rfind(kNodeScheme, 0) == 0 ? uri.substr(kNodeScheme.size()) : "";
+}
+
+double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
+
+std::string Percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+
+// Keeps what took time, most first.
+void SetParts(Explanation& explanation, std::vector<Explanation::Part> parts) {
+  for (Explanation::Part& part : parts) {
+    if (part.nanos > 0) explanation.parts.push_back(std::move(part));
+  }
+  std::stable_sort(explanation.parts.begin(), explanation.parts.end(),
+                   [](const auto& a, const auto& b) { return a.nanos > b.nanos; });
+}
+
+const Explanation::Part* FindPart(const Explanation& explanation, std::string_view key) {
+  for (const Explanation::Part& part : explanation.parts) {
+    if (part.key == key) return &part;
+  }
+  return nullptr;
+}
+
+// Readers that wait for memory wait for whoever takes what they have read: where that is a slow
+// destination, memory is not what is missing.
+const Explanation::Part* LimitOf(const Explanation& explanation) {
+  const Explanation::Part* largest = &explanation.parts.front();
+  const Explanation::Part* destination = FindPart(explanation, "destination");
+  bool writes_mostly =
+      destination != nullptr && Seconds(destination->nanos) * 2 >= explanation.run.seconds;
+  return writes_mostly ? destination : largest;
+}
+
+std::vector<std::string> AdviceFor(const Explanation& explanation, std::string_view key) {
+  if (key == "fetch" && !NodeOf(explanation.run.store_uri).empty()) {
+    return {"'tilekv perf' tells whether it is the network or the node",
+            "coded tiles are fewer bytes: 'tilekv store recode'",
+            "read less: 'tensor get' with a slice, or a shard"};
+  }
+  if (key == "fetch") return {"'tilekv perf' compares the store with its disk"};
+  if (key == "verify") {
+    return {"who trusts disk and network can read without verifying: try 'model load --no-verify'"};
+  }
+  if (key == "decode") return {"tiles that are not coded: 'tilekv store recode --codec none'"};
+  if (key == "place") return {"a layout that is nearer to what is read: 'model import --layout'"};
+  if (key == "budget") {
+    return {fmt::format("more --memory: it was {}", FormatSizeShort(explanation.run.memory_bytes))};
+  }
+  if (key == "retry")
+    return {"the node is overloaded: fewer clients at once, or more memory for it"};
+  if (key == "destination") return {"a faster disk for the destination"};
+  if (key == "source") return {"a faster disk for the source"};
+  if (key == "put") {
+    return {"'tilekv perf' compares the store with disk and network",
+            "coded tiles are fewer bytes: '--codec auto'"};
+  }
+  if (key == "encode") return {"'--codec none' codes nothing, and stores more"};
+  if (key == "link" || key == "commit") return {"the node's disk syncs slowly, or it is far away"};
+  return {};
+}
+
+void Conclude(Explanation& explanation) {
+  if (explanation.parts.empty()) return;
+  const Explanation::Part& limit = *LimitOf(explanation);
+  bool whole = limit.key == "destination";  // one thread's time is compared with the clock's
+  double share =
+      whole ? Seconds(limit.nanos) / explanation.run.seconds : ShareOf(explanation, limit);
+  explanation.limit = fmt::format("{}: {} of the time was spent {}", limit.who,
+                                  Percent(std::min(share, 1.0)), limit.what);
+  explanation.advice = AdviceFor(explanation, limit.key);
+  const auto asked = static_cast<double>(explanation.asked_bytes);
+  if (asked > 0 && static_cast<double>(explanation.received_bytes) > asked * kReadTooMuch) {
+    explanation.advice.push_back(
+        fmt::format("{:.1f} times the bytes asked for were read: another layout fits better",
+                    static_cast<double>(explanation.received_bytes) / asked));
+  }
+}
+
+double BytesPerSecond(const ExplainedRun& run) {
+  return run.seconds > 0 ? static_cast<double>(run.bytes) / run.seconds : 0;
+}
+
+std::string SlowestText(const SlowestExchange& slowest) {
+  std::string text = fmt::format("slowest exchange: {:.3f} s", Seconds(slowest.nanos));
+  if (slowest.bytes > 0) text += fmt::format(" for {}", FormatSize(slowest.bytes));
+  if (!slowest.what.empty()) text += " from " + slowest.what;
+  if (!slowest.node.empty()) text += ", node " + slowest.node;
+  return text;
+}
+
+}  // namespace
+
+Explanation ExplainRead(const ExplainedRun& run, const ReadStats& stats,
+                        int64_t destination_nanos) {
+  Explanation out{.run = run,
+                  .asked_bytes = stats.asked_bytes,
+                  .received_bytes = stats.received_bytes,
+                  .exchanges = stats.exchanges,
+                  .retries = stats.retries,
+                  .slowest = stats.slowest};
+  const std::string node = NodeOf(run.store_uri);
+  SetParts(out, {{"fetch", node.empty() ? "reading the store's disk" : "waiting for node " + node,
+                  node.empty() ? "the disk" : "the network or the node", stats.times.fetch_nanos},
+                 {"verify", "verifying", "the processor", stats.times.verify_nanos},
+                 {"decode", "decoding", "the processor", stats.times.decode_nanos},
+                 {"place", "copying to where it goes", "the processor", stats.times.place_nanos},
+                 {"budget", "waiting for memory", "memory", stats.budget_nanos},
+                 {"retry", "waiting to try again", "the node", stats.retry_nanos},
+                 {"destination", "writing the destination", "the destination", destination_nanos}});
+  Conclude(out);
+  return out;
+}
+
+Explanation ExplainWrite(const ExplainedRun& run, const WriteCost& cost) {
+  Explanation out{.run = run, .is_write = true, .sent_bytes = cost.put.sent_bytes};
+  out.retries = cost.put.retries;
+  const std::string node = NodeOf(run.store_uri);
+  out.slowest = {.nanos = cost.slowest_put_nanos, .node = node};
+  SetParts(out,
+           {{"source", "reading the source", "the source", cost.source_nanos},
+            {"hash", "hashing", "the processor", cost.hash_nanos},
+            {"link", "asking what the store has", node.empty() ? "the disk" : "the node",
+             cost.link_nanos},
+            {"encode", "coding", "the processor", cost.put.encode_nanos},
+            {"put",
+             node.empty() ? "writing to the store's disk"
+                          : fmt::format("sending to node {} until it was on its disk", node),
+             node.empty() ? "the disk" : "the network or the node's disk", cost.put_nanos},
+            {"commit", "committing", node.empty() ? "the disk" : "the node", cost.commit_nanos},
+            {"budget", "waiting for memory", "memory", cost.budget_nanos},
+            {"retry", "waiting to try again", "the node", cost.put.retry_nanos}});
+  Conclude(out);
+  return out;
+}
+
+double ShareOf(const Explanation& explanation, const Explanation::Part& part) {
+  int64_t sum_nanos = 0;
+  for (const Explanation::Part& each : explanation.parts) sum_nanos += each.nanos;
+  return sum_nanos == 0 ? 0 : static_cast<double>(part.nanos) / static_cast<double>(sum_nanos);
+}
+
+std::string ExplanationText(const Explanation& explanation) {
+  std::string out;
+  if (explanation.is_write) {
+    out = fmt::format("sent {}", FormatSize(explanation.sent_bytes));
+  } else {
+    out = fmt::format("asked for {}, read {} in {}", FormatSize(explanation.asked_bytes),
+                      FormatSize(explanation.received_bytes),
+                      Counted(explanation.exchanges, "exchange"));
+  }
+  out += fmt::format("; {:.2f} GB/s; {} tried again", BytesPerSecond(explanation.run) / 1e9,
+                     Counted(explanation.retries, "call"));
+  if (explanation.parts.empty()) return out;
+  size_t width = 0;
+  for (const Explanation::Part& part : explanation.parts) {
+    width = std::max(width, part.what.size());
+  }
+  std::string title = "TIME OF ALL THREADS";
+  width = std::max(width, title.size());
+  out += fmt::format("\n\n{:<{}}  {:>10}  {:>5}", title, width, "SECONDS", "SHARE");
+  for (const Explanation::Part& part : explanation.parts) {
+    out += fmt::format("\n{:<{}}  {:>10.3f}  {:>5}", part.what, width, Seconds(part.nanos),
+                       Percent(ShareOf(explanation, part)));
+  }
+  out += "\n\nlimit: " + explanation.limit;
+  for (const std::string& advice : explanation.advice) out += "\ntry: " + advice;
+  if (explanation.slowest.nanos > 0) out += "\n" + SlowestText(explanation.slowest);
+  return out;
+}
+
+Json ExplanationJson(const Explanation& explanation) {
+  Json json;
+  json["seconds"] = explanation.run.seconds;
+  json["bytes_per_second"] = BytesPerSecond(explanation.run);
+  if (explanation.is_write) {
+    json["sent_bytes"] = explanation.sent_bytes;
+  } else {
+    json["asked_bytes"] = explanation.asked_bytes;
+    json["received_bytes"] = explanation.received_bytes;
+    json["exchanges"] = explanation.exchanges;
+  }
+  json["retries"] = explanation.retries;
+  json["parts"] = Json::array();
+  for (const Explanation::Part& part : explanation.parts) {
+    json["parts"].push_back({{"part", part.key},
+                             {"seconds", Seconds(part.nanos)},
+                             {"share", ShareOf(explanation, part)}});
+  }
+  json["slowest"] = {{"seconds", Seconds(explanation.slowest.nanos)},
+                     {"bytes", explanation.slowest.bytes},
+                     {"node", JsonText(explanation.slowest.node)},
+                     {"what", JsonText(explanation.slowest.what)}};
+  json["limit"] = explanation.limit;
+  json["advice"] = explanation.advice;
+  return json;
+}
+
+}  // namespace tilekv

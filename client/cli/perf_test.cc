@@ -1,0 +1,49 @@
+#include "client/cli/perf.h"
+
+#include "client/cli/perf_rivals.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tilekv {
+namespace {
+
+// A hundred times `rate` bytes a second.
+PerfFigure At(double rate) { return {static_cast<uint64_t>(rate * 100), 100}; }
+
+TEST(Perf, TheSlowestNeedIsTheLimitWhereMostOfItIsReached) {
+  PerfVerdict verdict = JudgePerf(At(80), {{"hashing", 1000}, {"the disk", 100}}, "its own work");
+  EXPECT_EQ(verdict.limit, "the disk");
+  EXPECT_DOUBLE_EQ(verdict.share, 0.8);
+}
+
+TEST(Perf, EqualNeedsOneAfterTheOtherHalveTheRate) {
+  EXPECT_EQ(JudgePerf(At(50), {{"hashing", 110}, {"the disk", 100}}, "its own work").limit,
+            "the disk and hashing, one after the other");
+}
+
+TEST(Perf, WhatIsFarBelowItsNeedsIsLimitedByTheRest) {
+  EXPECT_EQ(JudgePerf(At(10), {{"hashing", 110}, {"the disk", 100}}, "its own work").limit,
+            "its own work");
+  EXPECT_EQ(JudgePerf(At(10), {{"hashing", 0}}, "what was not measured").limit,
+            "what was not measured");
+}
+
+TEST(Perf, OnlyAddressesOfTheLoopbackAreTakenForThisMachine) {
+  EXPECT_TRUE(IsLoopback("127.0.0.1:7070"));
+  EXPECT_TRUE(IsLoopback("localhost:7070"));
+  EXPECT_TRUE(IsLoopback("[::1]:7070"));
+  EXPECT_FALSE(IsLoopback("10.0.0.5:7070"));
+  EXPECT_FALSE(IsLoopback("localhost.example.org:7070"));
+}
+
+TEST(Perf, TheLoopbackMovesAllBytesAndEndsInTimeWhereTheyAreTooMany) {
+  absl::StatusOr<PerfFigure> all = MeasureLoopback({.bytes = 3 << 20, .seconds = 600});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->bytes, uint64_t{3} << 20);
+  absl::StatusOr<PerfFigure> some = MeasureLoopback({.bytes = UINT64_MAX, .seconds = 0});
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_GT(some->bytes, 0U);
+}
+
+}  // namespace
+}  // namespace tilekv
