@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "kvstore/base/clock.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/wire/bulk_frame.h"
@@ -31,9 +32,11 @@ BulkReceiver::~BulkReceiver() {
 
 void BulkReceiver::Start() {
   auto self = shared_from_this();
+  const int64_t asked_nanos = Clock::System()->MonotonicNanos();
   uint64_t ticket =
-      budget_->Reserve(kTransferChunkBytes, executor_,
-                       [self](Reservation reservation) { self->Granted(std::move(reservation)); });
+      budget_->Reserve(kTransferChunkBytes, executor_, [self, asked_nanos](Reservation granted) {
+        self->Granted(std::move(granted), Clock::System()->MonotonicNanos() - asked_nanos);
+      });
   bool cancelled = false;
   {
     MutexLock lock(mutex_);
@@ -43,8 +46,9 @@ void BulkReceiver::Start() {
   if (cancelled) Cancel();
 }
 
-void BulkReceiver::Granted(Reservation reservation) {
+void BulkReceiver::Granted(Reservation reservation, int64_t waited_nanos) {
   MutexLock lock(mutex_);
+  if (!finished_) carrier_->BudgetWaited(waited_nanos);
   granted_ = true;
   base_ = std::move(reservation);
   base_free_ = true;

@@ -49,6 +49,8 @@ class BulkCarrier {
   // Asks for the next message: BulkReceiver::Received, or Ended where there is none. The memory of
   // the message before it is free again.
   virtual void AskForMessage() = 0;
+  // That memory was waited for.
+  virtual void BudgetWaited(int64_t) {}
   // The end, once; nothing is asked of the carrier afterwards.
   virtual void FinishCall(const absl::Status& status) = 0;
 };
@@ -79,7 +81,7 @@ class BulkReceiver : public std::enable_shared_from_this<BulkReceiver> {
     std::vector<uint32_t> table;
   };
 
-  void Granted(Reservation reservation);
+  void Granted(Reservation reservation, int64_t waited_nanos);
   void Place();
   bool MakeRoom(uint64_t bytes, bool coded);
   void CopyIncoming();

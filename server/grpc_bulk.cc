@@ -53,21 +53,24 @@ class ReceivingReactor : public Reactor, public BulkCarrier {
     place_.Enter(
         StreamSlots::Kind::kPut, [receiver = receiver_] { receiver->Fail(StoodStill()); },
         [this](const absl::Status& granted) {
+          served_.QueueEnded();
           if (!granted.ok()) return this->Finish(served_.End(granted));
           receiver_->Start();
         });
   }
 
+  void BudgetWaited(int64_t nanos) override { served_.BudgetWaited(nanos); }
   void AskForMessage() override {
     slices_.clear();
     incoming_.Clear();
-    place_.WaitsForClient(true);
+    WaitsForClient(true);
     this->StartRead(&incoming_);
   }
   void OnReadDone(bool ok) override {
-    place_.WaitsForClient(false);
+    WaitsForClient(false);
     if (!ok) return receiver_->Ended();
     service_.metrics.ReceivedBytes(incoming_.Length());
+    served_.AddBytes(incoming_.Length());
     receiver_->Received(PiecesOf(incoming_, slices_));
   }
   void OnCancel() override {
@@ -81,6 +84,11 @@ class ReceivingReactor : public Reactor, public BulkCarrier {
   ServedCall served_;
 
  private:
+  void WaitsForClient(bool waits) {
+    place_.WaitsForClient(waits);
+    served_.WaitsForClient(waits);
+  }
+
   StreamPlace place_;
   std::shared_ptr<BulkReceiver> receiver_;
   grpc::ByteBuffer incoming_;
@@ -185,6 +193,7 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
 
   // Whoever comes second of this and OnCancel ends a call that was cancelled in between.
   void Begin(absl::Status granted) {
+    served_.QueueEnded();
     {
       MutexLock lock(mutex_);
       begun_ = true;
@@ -197,6 +206,7 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
 
   void Send(ReadMessage message, bool more_at_once) override {
     service_.metrics.SentBytes(message.data.size());
+    served_.AddBytes(message.data.size());
     grpc::Slice slices[2] = {grpc::Slice(message.head), grpc::Slice()};
     size_t count = 1;
     if (!message.data.empty()) {
@@ -208,14 +218,19 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
     outgoing_ = grpc::ByteBuffer(slices, count);
     grpc::WriteOptions options;
     if (more_at_once) options.set_buffer_hint();
-    place_.WaitsForClient(true);
+    WaitsForClient(true);
     StartWrite(&outgoing_, options);
   }
   void FinishCall(const absl::Status& status) override { Finish(served_.End(status)); }
+  void BudgetWaited(int64_t nanos) override { served_.BudgetWaited(nanos); }
   void BreakOff() override { served_.BreakOff(); }
+  void WaitsForClient(bool waits) {
+    place_.WaitsForClient(waits);
+    served_.WaitsForClient(waits);
+  }
 
   void OnWriteDone(bool ok) override {
-    place_.WaitsForClient(false);
+    WaitsForClient(false);
     outgoing_.Clear();
     pipeline_->Sent(ok);
   }

@@ -6,6 +6,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "kvstore/base/call_context.h"
+#include "kvstore/base/clock.h"
 #include "server/service_context.h"
 #include "tilekv/v1/service.grpc.pb.h"
 
@@ -32,12 +34,30 @@ class ServedCall {
   // Counts the call, and gives what gRPC is to send.
   grpc::Status End(const absl::Status& status);
 
+  // What is told of it, should it be slow.
+  void AddBytes(uint64_t bytes) { bytes_ += bytes; }
+  void QueueEnded() { queue_nanos_ = NowNanos() - began_nanos_; }
+  void BudgetWaited(int64_t nanos) { budget_nanos_ += nanos; }
+  // From now on it waits for its client, or no more. One wait at a time.
+  void WaitsForClient(bool waits);
+  // It lasts as long as its client likes: it is never slow.
+  void set_open_ended() { open_ended_ = true; }
+
  private:
+  static int64_t NowNanos() { return Clock::System()->MonotonicNanos(); }
+  void TellIfSlow(int64_t total_nanos, const absl::Status& status);
+
   ServiceContext& service_;
   grpc::CallbackServerContext& call_;
   const char* const name_;
   const int64_t began_nanos_;
   CallContext context_;
+  bool open_ended_ = false;
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<int64_t> queue_nanos_{0};
+  std::atomic<int64_t> budget_nanos_{0};
+  std::atomic<int64_t> client_nanos_{0};
+  std::atomic<int64_t> client_since_nanos_{0};  // 0: it does not wait for it
 };
 
 // The place of one bulk call, asked for, waited for and held. Leaves when it is destroyed.

@@ -47,6 +47,7 @@ class BatchPutReactor final
   }
 
   void Run() {
+    served_.QueueEnded();
     absl::Status wanted = served_.context().Check();
     if (!wanted.ok()) return Finish(served_.End(wanted));
     absl::StatusOr<v1::BatchPutResponse> result = service_.node.BatchPut(
@@ -71,11 +72,13 @@ class BatchPutReactor final
     }
     StartRead(&again_);
     StartWrite(&compares_);
+    served_.WaitsForClient(true);
     MutexLock lock(mutex_);
     auto until = std::chrono::steady_clock::now() + kHeardWithin;
     while (!heard_ && !gone_ && std::chrono::steady_clock::now() < until) {
       changed_.WaitFor(mutex_, kHeardWithin);
     }
+    served_.WaitsForClient(false);
     if (heard_) return absl::OkStatus();
     if (gone_) {
       return MakeError(Reason::kCancelled,
@@ -119,6 +122,7 @@ class KeepSessionReactor final
  public:
   KeepSessionReactor(ServiceContext& service, grpc::CallbackServerContext& call)
       : service_(service), served_(service, call, "KeepSession") {
+    served_.set_open_ended();
     service_.open_calls.Add(
         this, [this] { End(MakeError(Reason::kNodeUnavailable, "the node is being stopped")); });
     StartRead(&request_);

@@ -36,6 +36,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     if (!pass.ok()) return End(pass.status());
     pass_ = *std::move(pass);
     executor.Post([this, method, request, response] {
+      served_.QueueEnded();
       absl::Status status = served_.context().Check();
       if (status.ok()) {
         absl::StatusOr<Response> result = (service_.node.*method)(*request, served_.context());
@@ -181,12 +182,33 @@ ServedCall::ServedCall(ServiceContext& service, grpc::CallbackServerContext& cal
       context_(ContextOf(call)) {}
 
 grpc::Status ServedCall::End(const absl::Status& status) {
-  service_.metrics.CallEnded(name_, status.code(),
-                             (Clock::System()->MonotonicNanos() - began_nanos_) / 1'000);
+  const int64_t total_nanos = NowNanos() - began_nanos_;
+  service_.metrics.CallEnded(name_, status.code(), total_nanos / 1'000);
+  TellIfSlow(total_nanos, status);
   if (const RetryHint hint = GetRetryHint(status); hint.after_ms > 0) {
     call_.AddTrailingMetadata(kRetryAfterTrailer, fmt::format("{}", hint.after_ms));
   }
   return ToGrpc(status);
+}
+
+void ServedCall::WaitsForClient(bool waits) {
+  const int64_t now_nanos = NowNanos();
+  const int64_t since_nanos = client_since_nanos_.exchange(waits ? now_nanos : 0);
+  if (since_nanos != 0) client_nanos_ += now_nanos - since_nanos;
+}
+
+void ServedCall::TellIfSlow(int64_t total_nanos, const absl::Status& status) {
+  if (open_ended_) return;
+  WaitsForClient(false);
+  if (!service_.slow_calls.IsSlow(total_nanos, client_nanos_)) return;
+  service_.slow_calls.Add({.name = name_,
+                           .peer = call_.peer(),
+                           .status = status,
+                           .bytes = bytes_,
+                           .total_nanos = total_nanos,
+                           .queue_nanos = queue_nanos_,
+                           .budget_nanos = budget_nanos_,
+                           .client_nanos = client_nanos_});
 }
 
 std::unique_ptr<grpc::Service> NewNodeService(ServiceContext& service) {

@@ -47,6 +47,7 @@ class RunningNode : public NodeProcess {
     NodeServerOptions server;
     server.listen = claim->address().ToString();
     server.memory_bytes = options_.memory_bytes;
+    server.slow_call_ms = options_.slow_call_ms;
     TILEKV_ASSIGN_OR_RETURN(server_, NodeServer::Start(*node_, metrics_, server));
     TILEKV_RETURN_IF_ERROR(WriteAddresses(claim->address().ToString()));
     ready_ = true;

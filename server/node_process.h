@@ -18,6 +18,7 @@ struct NodeProcessOptions {
   ListenAddress http{"127.0.0.1", kDefaultHttpPort};
   std::optional<uint64_t> max_object_bytes;  // of a new store; must be that of an existing one
   uint64_t memory_bytes = kDefaultServerMemoryBytes;
+  int64_t slow_call_ms = kSlowCall_ms;  // longer calls are logged; 0: none
   int64_t collect_every_ms = kCollectEvery_s * 1'000;
   int64_t scrub_period_s = kScrubPeriod_s;  // within which every object is read from the disk
 };

@@ -47,7 +47,7 @@ class GrpcNodeServer : public NodeServer {
  public:
   GrpcNodeServer(LocalNode& node, ServerMetrics& metrics, const NodeServerOptions& options)
       : context_(node, metrics, PlanMemory(options.memory_bytes), options.transfer_queue_ms,
-                 options.stalled_transfer_ms),
+                 options.stalled_transfer_ms, options.slow_call_ms),
         service_(NewNodeService(context_)) {}
 
   ~GrpcNodeServer() override { Shutdown(0); }

@@ -19,6 +19,7 @@ struct NodeServerOptions {
   // How long a transfer waits for a place, and one whose client stands still keeps it.
   int64_t transfer_queue_ms = kTransferQueue_s * 1'000;
   int64_t stalled_transfer_ms = kStalledTransfer_s * 1'000;
+  int64_t slow_call_ms = kSlowCall_ms;  // longer ones are logged; 0: none
 };
 
 class NodeServer {

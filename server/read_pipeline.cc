@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kvstore/base/clock.h"
 #include "kvstore/base/status.h"
 
 namespace tilekv {
@@ -31,8 +32,10 @@ void ReadPipeline::Step() {
 
 void ReadPipeline::Reserve(uint64_t bytes) {
   auto self = shared_from_this();
-  uint64_t ticket = budget_->Reserve(
-      bytes, executor_, [self](Reservation reservation) { self->Read(std::move(reservation)); });
+  const int64_t asked_nanos = Clock::System()->MonotonicNanos();
+  uint64_t ticket = budget_->Reserve(bytes, executor_, [self, asked_nanos](Reservation granted) {
+    self->Read(std::move(granted), Clock::System()->MonotonicNanos() - asked_nanos);
+  });
   bool cancelled = false;
   {
     MutexLock lock(mutex_);
@@ -42,10 +45,11 @@ void ReadPipeline::Reserve(uint64_t bytes) {
   if (cancelled) Cancel();
 }
 
-void ReadPipeline::Read(Reservation reservation) {
+void ReadPipeline::Read(Reservation reservation, int64_t waited_nanos) {
   bool wanted = false;
   {
     MutexLock lock(mutex_);
+    if (!finished_) carrier_->BudgetWaited(waited_nanos);
     wanted = !cancelled_ && !finished_;
   }
   absl::StatusOr<std::vector<ReadMessage>> messages = std::vector<ReadMessage>();

@@ -20,6 +20,8 @@ class ReadCarrier {
   virtual ~ReadCarrier() = default;
   // ReadPipeline::Sent follows. `more_at_once`: another message is there already.
   virtual void Send(ReadMessage message, bool more_at_once) = 0;
+  // That memory was waited for.
+  virtual void BudgetWaited(int64_t) {}
   // The end, once; nothing is asked of the carrier afterwards.
   virtual void FinishCall(const absl::Status& status) = 0;
   // Ends a call whose client takes nothing: what is being sent comes back, and ReadPipeline::Cancel
@@ -45,7 +47,7 @@ class ReadPipeline : public std::enable_shared_from_this<ReadPipeline> {
  private:
   void Step();
   void Reserve(uint64_t bytes);
-  void Read(Reservation reservation);
+  void Read(Reservation reservation, int64_t waited_nanos);
   void SendLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndCancelledLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

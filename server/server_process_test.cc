@@ -136,6 +136,30 @@ class ServerProcess : public testing::Test {
   std::string http_;
 };
 
+TEST_F(ServerProcess, ASlowCallGetsALineInTheLogUnlessNoneIsWanted) {
+  for (const char* slow_call_ms : {"1", "0"}) {
+    std::filesystem::remove(log());
+    Start({"--slow-call-ms", slow_call_ms});
+    auto store = Open();
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_TRUE(store->Put(std::to_string(i), std::string(8'000'000, 'a' + i)).ok());
+    }
+    v1::FsckRequest request;
+    request.set_verify_content(true);  // hashes 64 MB: that takes longer than a millisecond
+    ASSERT_TRUE(store->node().Fsck(request).ok());
+    const std::string text = ReadFile(log());
+    bool logged = text.find("level=warning event=slow_call call=Fsck ms=") != std::string::npos;
+    EXPECT_EQ(logged, std::string(slow_call_ms) == "1") << text;
+    if (logged) {
+      EXPECT_THAT(text, testing::ContainsRegex("call=Fsck .*work_ms=[1-9].*peer=ipv4:127.0.0.1:.*"
+                                               "reason=OK unlogged=0"));
+    } else {
+      EXPECT_THAT(text, testing::Not(HasSubstr("slow_call")));
+    }
+    Stop(SIGKILL);
+  }
+}
+
 TEST_F(ServerProcess, AnAcknowledgedWriteSurvivesKill9) {
   Start();
   std::string large(3'000'000, 'L');

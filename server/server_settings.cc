@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -42,6 +43,13 @@ absl::Status SetMaxObjectBytes(std::string_view text, NodeProcessOptions& option
 absl::Status SetMemory(std::string_view text, NodeProcessOptions& options) {
   TILEKV_ASSIGN_OR_RETURN(options.memory_bytes, ParseSize(text));
   return absl::OkStatus();
+}
+
+absl::Status SetSlowCallMs(std::string_view text, NodeProcessOptions& options) {
+  const char* end = text.data() + text.size();
+  auto [at, error] = std::from_chars(text.data(), end, options.slow_call_ms);
+  if (error == std::errc() && at == end && options.slow_call_ms >= 0) return absl::OkStatus();
+  return Bad(fmt::format("'{}' is not a number of milliseconds", Printable(text)));
 }
 
 // Where a value was found: its text, and who says so.
@@ -203,6 +211,9 @@ const std::vector<ServerSetting>& ServerSettings() {
        FormatSizeShort(kDefaultServerMemoryBytes), "", SetMemory},
       {"http", "HOST:PORT", "Where to serve /metrics, /healthz and /readyz; port 0: any free one",
        NodeProcessOptions().http.ToString(), "", SetHttp},
+      {"slow-call-ms", "MS",
+       "Calls that take longer are logged, waits for their clients not counted; 0: none",
+       fmt::format("{}", NodeProcessOptions().slow_call_ms), "", SetSlowCallMs},
   };
   return settings;
 }

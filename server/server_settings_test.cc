@@ -60,11 +60,9 @@ TEST_F(ServerSettingsTest, AFlagBeatsTheEnvironmentWhichBeatsTheFileWhichBeatsTh
 }
 
 TEST_F(ServerSettingsTest, EverySettingIsAVariableAndAKeyOfTheFile) {
-  const std::map<std::string, std::string> texts = {{"data-dir", "/data"},
-                                                    {"listen", "0.0.0.0:1"},
-                                                    {"max-object-bytes", "1MiB"},
-                                                    {"memory", "123MiB"},
-                                                    {"http", "[::1]:2"}};
+  const std::map<std::string, std::string> texts = {
+      {"data-dir", "/data"}, {"listen", "0.0.0.0:1"}, {"max-object-bytes", "1MiB"},
+      {"memory", "123MiB"},  {"http", "[::1]:2"},     {"slow-call-ms", "250"}};
   Variables variables;
   std::string file;
   for (const ServerSetting& setting : ServerSettings()) {
@@ -82,6 +80,7 @@ TEST_F(ServerSettingsTest, EverySettingIsAVariableAndAKeyOfTheFile) {
     }
     EXPECT_EQ(command->options.data_dir, "/data");
     EXPECT_EQ(command->options.max_object_bytes, kMiB);
+    EXPECT_EQ(command->options.slow_call_ms, 250);
     EXPECT_EQ(command->options.http.ToString(), "[::1]:2");
   }
 }
@@ -105,6 +104,10 @@ TEST_F(ServerSettingsTest, AMistakeInTheFileIsNamedWithItsLine) {
 
 TEST_F(ServerSettingsTest, AMistakeElsewhereIsNamedWithItsPlace) {
   EXPECT_THAT(Error({"--memory", "lots"}), HasSubstr("--memory (flag): "));
+  for (const char* text : {"-1", "1s", "99999999999999999999", "soon"}) {
+    EXPECT_THAT(Error({std::string("--slow-call-ms=") + text}),
+                HasSubstr("is not a number of milliseconds"));
+  }
   EXPECT_THAT(Error({}, {{"TILEKV_LISTEN", "x"}}),
               HasSubstr("--listen (environment TILEKV_LISTEN): "));
   EXPECT_THAT(Error({"--colour"}), HasSubstr("--colour"));

@@ -38,7 +38,8 @@ void OpenCalls::EndAll() {
 }
 
 ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan,
-                               int64_t transfer_queue_ms, int64_t stalled_transfer_ms)
+                               int64_t transfer_queue_ms, int64_t stalled_transfer_ms,
+                               int64_t slow_call_ms)
     : node(node),
       metrics(metrics),
       plan(plan),
@@ -50,6 +51,7 @@ ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const Me
              .queue_ms = transfer_queue_ms,
              .stalled_ms = stalled_transfer_ms}),
       calls(kMaxWaitingCalls, plan.call_bytes),
+      slow_calls(slow_call_ms, LogSlowCall),
       short_calls("short", kShortThreads),
       commits("commit", kCommitThreads),
       long_calls("long", kLongThreads),

@@ -13,6 +13,7 @@
 #include "server/call_gate.h"
 #include "server/memory_plan.h"
 #include "server/server_metrics.h"
+#include "server/slow_calls.h"
 #include "server/stream_budget.h"
 #include "server/stream_slots.h"
 
@@ -36,7 +37,7 @@ class OpenCalls {
 // Thread-safe. Destroyed after the last call has ended; the destructor finishes work in progress.
 struct ServiceContext {
   ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan,
-                 int64_t transfer_queue_ms, int64_t stalled_transfer_ms);
+                 int64_t transfer_queue_ms, int64_t stalled_transfer_ms, int64_t slow_call_ms);
 
   LocalNode& node;
   ServerMetrics& metrics;
@@ -47,6 +48,7 @@ struct ServiceContext {
   OpenCalls open_calls;
   StreamSlots slots;  // of bulk calls
   CallGate calls;     // other calls that are queued or run
+  SlowCalls slow_calls;
 
   // Never disk on a gRPC thread. Apart, so that a long walk or a slow sync holds up nothing short.
   ThreadPool short_calls;

@@ -107,6 +107,7 @@ const std::map<std::string, uint64_t>& Constants() {
       TILEKV_LIMIT(kProgressTimeout_s),
       TILEKV_LIMIT(kOverloadedRetry_s),
       TILEKV_LIMIT(kTransferQueue_s),
+      TILEKV_LIMIT(kSlowCallLinesPerMinute),
       TILEKV_LIMIT(kStalledTransfer_s),
       TILEKV_LIMIT(kMaxWaitingReads),
       TILEKV_LIMIT(kMaxWaitingCalls),
