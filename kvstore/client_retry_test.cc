@@ -62,6 +62,10 @@ class FlakyNode : public RetryingNode {
     };
     return std::make_unique<Keeper>(keeper_status);
   }
+  absl::Status ReadObjects(std::span<const ObjectRead> reads, ReadStats* stats,
+                           const CallContext& context) override {
+    return Call([&] { return node_->ReadObjects(reads, stats, context); });
+  }
   absl::StatusOr<v1::SetTagResponse> SetTag(const v1::SetTagRequest& request,
                                             const CallContext& context) override {
     return Call([&] { return node_->SetTag(request, context); });
@@ -126,6 +130,22 @@ TEST_F(ClientRetry, APutWhoseReplyIsLostIsDoneOnce) {
   EXPECT_EQ((*direct_->Stat("k"))->version, put->version);
   EXPECT_EQ(flaky_->calls, 3);
   EXPECT_EQ(waits_.size(), 2u);
+}
+
+TEST_F(ClientRetry, AReadCountsItsRetriesAndAsksOnce) {
+  auto session = *direct_->BeginSession("test");
+  const std::string content(1000, 'x');
+  const ObjectRef ref = RefOf(0, AsBytes(content));
+  ASSERT_TRUE(session->Put(ref, AsBytes(content)).ok());
+  flaky_->lose_requests = 1;
+  flaky_->lose_replies = 2;
+  std::vector<uint8_t> out(content.size());
+  ObjectRead read{.ref = ref, .offset = 0, .out = out};
+  ReadStats stats;
+  ASSERT_TRUE(store_->ReadObjects({&read, 1}, &stats).ok());
+  EXPECT_EQ(stats.retries, 3u);
+  EXPECT_EQ(stats.asked_bytes, content.size());
+  EXPECT_EQ(stats.received_bytes, 3 * content.size()) << "what came twice was moved twice";
 }
 
 TEST_F(ClientRetry, APutOverwrittenBeforeItsRetryIsUnknown) {

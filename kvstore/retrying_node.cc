@@ -167,8 +167,11 @@ absl::Status RetryingNode::ReadObjects(std::span<const ObjectRead> reads, ReadSt
                    stats == nullptr ? nullptr : &stats->retry_nanos);
   return Retry(Effect::kNone, options_, context, [&] {
     tries.Begin();
+    const uint64_t asked_bytes = stats == nullptr ? 0 : stats->asked_bytes;
     absl::Status status = node_->ReadObjects(reads, stats, context);
-    if (!status.ok()) tries.Failed();
+    if (status.ok()) return status;
+    tries.Failed();
+    if (stats != nullptr) stats->asked_bytes = asked_bytes;  // the caller asks once
     return status;
   });
 }

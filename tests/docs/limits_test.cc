@@ -33,12 +33,13 @@ std::vector<Row> ReadRows() {
   return rows;
 }
 
-// "64 KiB", "1,024 bytes", "2 %", "10 min", "7 days", "8" in bytes, seconds or plain numbers.
+// "64 KiB", "1,024 bytes", "2 %", "10 min", "7 days", "8" in bytes, seconds, milliseconds or plain
+// numbers.
 std::optional<uint64_t> ParseValue(const std::string& text) {
   static const std::regex kValue(R"(([0-9,]+)( (.+))?)");
   static const std::map<std::string, uint64_t> kUnits = {
-      {"", 1},       {"bytes", 1}, {"%", 1},    {"KiB", kKiB}, {"MiB", kMiB},
-      {"GiB", kGiB}, {"s", 1},     {"min", 60}, {"h", 3600},   {"days", 24 * 3600}};
+      {"", 1},   {"bytes", 1}, {"%", 1},    {"KiB", kKiB}, {"MiB", kMiB},      {"GiB", kGiB},
+      {"ms", 1}, {"s", 1},     {"min", 60}, {"h", 3600},   {"days", 24 * 3600}};
   std::smatch match;
   if (!std::regex_match(text, match, kValue)) return std::nullopt;
   const auto unit = kUnits.find(match[3]);
@@ -107,6 +108,7 @@ const std::map<std::string, uint64_t>& Constants() {
       TILEKV_LIMIT(kProgressTimeout_s),
       TILEKV_LIMIT(kOverloadedRetry_s),
       TILEKV_LIMIT(kTransferQueue_s),
+      TILEKV_LIMIT(kSlowCall_ms),
       TILEKV_LIMIT(kSlowCallLinesPerMinute),
       TILEKV_LIMIT(kStalledTransfer_s),
       TILEKV_LIMIT(kMaxWaitingReads),
