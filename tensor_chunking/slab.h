@@ -21,6 +21,8 @@ struct Slab {
 
 // 0 for a tensor without elements; 1 for rank 0.
 uint64_t SlabCount(const TileGrid& grid);
+// Whether each slab is one tile: tiles are then contiguous in the row-major tensor.
+inline bool TilesAreSlabs(const TileGrid& grid) { return grid.tile_count() == SlabCount(grid); }
 // `index` is below SlabCount (checked).
 Slab SlabAt(const TileGrid& grid, DType dtype, uint64_t index);
 

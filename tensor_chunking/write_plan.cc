@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/chunked_blob.h"
 #include "tensor_chunking/manifest.h"
@@ -22,6 +23,13 @@ absl::StatusOr<PlannedTensor> PlanTensor(const TensorSource& source, uint64_t ma
   PlannedTensor planned{.source = &source};
   TILEKV_RETURN_IF_ERROR(CheckTensorName(source.name, Reason::kInvalidArgument));
   TILEKV_ASSIGN_OR_RETURN(planned.bytes, TensorBytes(source.dtype, source.shape));
+  if (!source.content.empty() && source.content.size() != planned.bytes) {
+    return MakeError(
+        Reason::kInvalidArgument,
+        fmt::format("tensor '{}': {} of shape {} has {} bytes, its content {}",
+                    Printable(source.name), DTypeName(source.dtype), FormatShape(source.shape),
+                    FormatCount(planned.bytes), FormatCount(source.content.size())));
+  }
   planned.packed = GoesToPack(planned.bytes, max_object_bytes);
   // A layout that was asked for is what is made; only `auto` follows the base.
   const Shape* kept = options.layout.kind == LayoutKind::kAuto ? base_shape(source) : nullptr;
@@ -40,16 +48,21 @@ void AddTensorUnits(const PlannedTensor& tensor, uint64_t index, uint64_t memory
                     std::vector<WriteUnit>& units) {
   DType dtype = tensor.source->dtype;
   const uint64_t scratch = tensor.source->scratch_bytes;
+  const bool in_memory = !tensor.source->content.empty();
   uint64_t slabs = SlabCount(tensor.grid);
   for (uint64_t s = 0; s < slabs; ++s) {
     Slab slab = SlabAt(tensor.grid, dtype, s);
+    if (slab.tile_count == 1 && in_memory) {
+      units.push_back({WriteUnit::Kind::kTile, index, s, 1, slab.length, 0});
+      continue;
+    }
     if (slab.tile_count == 1) {
       units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, slab.length + scratch});
       continue;
     }
     uint64_t largest = tensor.grid.TileBytes(dtype, slab.first_tile);
     uint64_t held = slab.length + largest + scratch;
-    if (held <= memory_bytes / 2) {
+    if (held <= memory_bytes / 2 && !in_memory) {
       units.push_back({WriteUnit::Kind::kSlab, index, s, 1, slab.length, held});
       continue;
     }

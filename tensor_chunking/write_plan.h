@@ -25,9 +25,10 @@ struct PlannedTensor {
 // One piece of work: read once, cut, hashed, linked, sent.
 struct WriteUnit {
   enum class Kind {
-    kSlab,      // slab `index` of a tensor, read whole
-    kTile,      // tile `index` of a tensor whose slabs are too large to hold: read piece by piece
-    kPacks,     // packs [index, index + count)
+    kSlab,   // slab `index` of a tensor, read whole
+    kTile,   // tile `index` of a tensor that lies in memory, or whose slabs are too large to hold
+             // and are read piece by piece
+    kPacks,  // packs [index, index + count)
     kSideFile,  // side file `index`
   };
   Kind kind{};

@@ -15,13 +15,7 @@ Shape SquareOf(uint64_t bytes) {
 }
 
 TensorSource MemoryTensor(DType dtype, Shape shape, Bytes content) {
-  return {.name = kTensor,
-          .dtype = dtype,
-          .shape = std::move(shape),
-          .read = [content](uint64_t offset, MutableBytes out) {
-            std::memcpy(out.data(), content.data() + offset, out.size());
-            return absl::OkStatus();
-          }};
+  return {.name = kTensor, .dtype = dtype, .shape = std::move(shape), .content = content};
 }
 
 ModelName BenchName(const std::string& name) { return {.ns = "bench", .name = name}; }
