@@ -270,19 +270,20 @@ TEST_P(KvStoreConformance, NamesAreChecked) {
 }
 
 TEST_P(KvStoreConformance, UsageTellsUniqueFromShared) {
-  TestModel one = MakeModel({1, 2}), two = MakeModel({2, 3});
+  constexpr size_t kTile = 5000;  // as a value, an object of its own whatever the catalog
+  TestModel one = MakeModel({1, 2}, kTile), two = MakeModel({2, 3}, kTile);
   Import(one, "one");
   Import(two, "two");
-  ASSERT_TRUE(store_->Put("v", RandomText(1, 3000)).ok());  // the very tile of seed 1
+  ASSERT_TRUE(store_->Put("v", RandomText(1, kTile)).ok());  // the very tile of seed 1
   auto usage = store_->node().Usage({});
   ASSERT_TRUE(usage.ok()) << usage.status();
   ASSERT_EQ(usage->rows_size(), 3);
   const v1::UsageRow& row = usage->rows(0);
   EXPECT_EQ(row.model(), "default/one");
-  EXPECT_EQ(row.shared_bytes(), 6000u) << "one tile with two, one with the value";
+  EXPECT_EQ(row.shared_bytes(), 2 * kTile) << "one tile with two, one with the value";
   EXPECT_EQ(row.referenced_bytes(), row.unique_bytes() + row.shared_bytes());
   EXPECT_EQ(usage->rows(2).model(), "");
-  EXPECT_EQ(usage->rows(2).logical_bytes(), 3000u);
+  EXPECT_EQ(usage->rows(2).logical_bytes(), kTile);
   EXPECT_EQ(usage->unreferenced_bytes(), 0u);
 
   v1::FindReferrersRequest request;

@@ -111,7 +111,7 @@ TEST(EmbeddedStore, AStoreThatLostItsCatalogIsNotGivenAnEmptyOne) {
   TempDirectory directory;
   {
     auto store = OpenEmbeddedStore(directory.path());
-    ASSERT_TRUE((*store)->Put("a", std::string(1000, 'a')).ok());
+    ASSERT_TRUE((*store)->Put("a", std::string(kInlineContentBytes, 'a')).ok());
   }
   std::filesystem::remove_all(directory.path() + "/catalog");
   auto store = OpenEmbeddedStore(directory.path());

@@ -209,7 +209,7 @@ Shape LeastTileLike(DType dtype, ShapeSpan shape, Shape tile, uint64_t least_byt
 absl::Status CheckNoSliver(DType dtype, ShapeSpan shape, const Shape& tile,
                            uint64_t max_object_bytes) {
   TILEKV_ASSIGN_OR_RETURN(TileGrid grid, TileGrid::Create(dtype, shape, tile));
-  const uint64_t least_bytes = std::min(kLeastExplicitTileBytes, max_object_bytes / 4);
+  const uint64_t least_bytes = std::min(kLeastExplicitTileBytes, max_object_bytes / 512);
   uint64_t bytes = grid.TileBytes(dtype, 0);
   if (grid.tile_count() <= 1 || bytes >= least_bytes) return absl::OkStatus();
   return MakeError(
