@@ -30,9 +30,10 @@ struct SliceItem {
   friend bool operator==(const SliceItem&, const SliceItem&) = default;
 };
 
-// "0:10, ::-1", "...", "-3:", "5", "None, 2"; a comma after the last item is allowed, nothing at all
-// selects everything. Brackets are not: in NumPy they are a list, and pick rows. Integers beyond 64 bits mean the nearest
-// one, as bounds do in Python. INVALID_ARGUMENT names the item and says what is taken.
+// "0:10, ::-1", "...", "-3:", "5", "None, 2"; a comma after the last item is allowed, nothing at
+// all selects everything. Brackets are not: in NumPy they are a list, and pick rows. Integers
+// beyond 64 bits mean the nearest one, as bounds do in Python. INVALID_ARGUMENT names the item and
+// says what is taken.
 absl::StatusOr<std::vector<SliceItem>> ParseSlice(std::string_view text);
 
 // What is taken of one dimension of the tensor: start, start + step, ... `count` of them, all

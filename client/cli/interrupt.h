@@ -1,4 +1,5 @@
-// Ctrl-C, SIGTERM and a closed terminal (SIGHUP, unless it is ignored): the first asks running work to stop, the second ends the process at once.
+// Ctrl-C, SIGTERM and a closed terminal (SIGHUP, unless it is ignored): the first asks running work
+// to stop, the second ends the process at once.
 #pragma once
 
 #include <memory>

@@ -2,8 +2,8 @@
 // byte.
 //
 // It sees what the writer had synced at the last refresh. A miss (no row, or a row whose file is
-// gone) is believed once a refresh has changed nothing about it. Every call that would write is PERMISSION_DENIED.
-// Thread-safe.
+// gone) is believed once a refresh has changed nothing about it. Every call that would write is
+// PERMISSION_DENIED. Thread-safe.
 #pragma once
 
 #include <memory>
