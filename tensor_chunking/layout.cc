@@ -209,14 +209,15 @@ Shape LeastTileLike(DType dtype, ShapeSpan shape, Shape tile, uint64_t least_byt
 absl::Status CheckNoSliver(DType dtype, ShapeSpan shape, const Shape& tile,
                            uint64_t max_object_bytes) {
   TILEKV_ASSIGN_OR_RETURN(TileGrid grid, TileGrid::Create(dtype, shape, tile));
-  const uint64_t least_bytes = std::min(kLeastExplicitTileBytes, max_object_bytes / 512);
+  constexpr uint64_t kFewTiles = kMaxExplicitTiles / 64;
+  const uint64_t least_bytes = std::min(kLeastExplicitTileBytes, max_object_bytes / 4);
   uint64_t bytes = grid.TileBytes(dtype, 0);
-  if (grid.tile_count() <= 1 || bytes >= least_bytes) return absl::OkStatus();
+  if (grid.tile_count() <= kFewTiles || bytes >= least_bytes) return absl::OkStatus();
   return MakeError(
       Reason::kInvalidArgument,
-      fmt::format("tiles {} of {} are {} bytes; a tile that cuts a tensor has {} at least, as {} "
+      fmt::format("tiles {} of {} are {} bytes; of more than {} tiles each has {} at least, as {} "
                   "has for shape {}",
-                  FormatShape(tile), DTypeName(dtype), FormatCount(bytes),
+                  FormatShape(tile), DTypeName(dtype), FormatCount(bytes), FormatCount(kFewTiles),
                   FormatSizeShort(least_bytes),
                   FormatShape(LeastTileLike(dtype, shape, tile, least_bytes)), FormatShape(shape)));
 }

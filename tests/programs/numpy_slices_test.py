@@ -125,7 +125,7 @@ def items_text(draw, items):
     text = f",{space}".join(item_text(draw, item) for item in items)
     if items and draw.random() < 0.1:
         text += ","
-    return f"[{text}]" if items and draw.random() < 0.2 else text
+    return text
 
 
 def ask_slice(draw, name, array):
