@@ -209,7 +209,7 @@ Shape LeastTileLike(DType dtype, ShapeSpan shape, Shape tile, uint64_t least_byt
 absl::Status CheckNoSliver(DType dtype, ShapeSpan shape, const Shape& tile,
                            uint64_t max_object_bytes) {
   TILEKV_ASSIGN_OR_RETURN(TileGrid grid, TileGrid::Create(dtype, shape, tile));
-  constexpr uint64_t kFewTiles = kMaxExplicitTiles / 64;
+  constexpr uint64_t kFewTiles = kMaxExplicitTiles / 16;
   const uint64_t least_bytes = std::min(kLeastExplicitTileBytes, max_object_bytes / 4);
   uint64_t bytes = grid.TileBytes(dtype, 0);
   if (grid.tile_count() <= kFewTiles || bytes >= least_bytes) return absl::OkStatus();

@@ -159,13 +159,13 @@ TEST(Layout, RefusesWhatCannotBeStoredAndSaysWhy) {
   EXPECT_THAT(PlanError(DType::kF32, {9000, 9000}, tiny), HasSubstr("81,000,000 tiles"));
   EXPECT_THAT(
       PlanError(DType::kF32, {1000, 1000}, tiny),
-      HasSubstr("tiles [1, 1] of F32 are 4 bytes; of more than 16,384 tiles each has 64 KiB "
+      HasSubstr("tiles [1, 1] of F32 are 4 bytes; of more than 65,536 tiles each has 64 KiB "
                 "at least, as [17, 1000] has for shape [1000, 1000]"));
   LayoutRequest narrow{LayoutKind::kExplicit, {128, 127}};
-  EXPECT_THAT(PlanError(DType::kF32, {32'768, 16'384}, narrow), HasSubstr("65,024 bytes"));
+  EXPECT_THAT(PlanError(DType::kF32, {65'536, 32'768}, narrow), HasSubstr("65,024 bytes"));
   EXPECT_EQ(PlanError(DType::kF32, {1000, 1000}, narrow), "OK") << "few, whatever their size";
   LayoutRequest least{LayoutKind::kExplicit, {128, 128}};
-  EXPECT_EQ(PlanError(DType::kF32, {32'768, 16'384}, least), "OK");
+  EXPECT_EQ(PlanError(DType::kF32, {65'536, 32'768}, least), "OK");
   // Of a store whose objects are small, less.
   LayoutRequest small{LayoutKind::kExplicit, {33, 400}};
   EXPECT_EQ(PlanError(DType::kF32, {64, 2048}, small, 64 * kKiB, 64 * kKiB), "OK");
