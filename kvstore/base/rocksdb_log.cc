@@ -83,7 +83,15 @@ std::optional<std::string> NewestLog(rocksdb::Env& env, const std::string& path)
 
 }  // namespace
 
-LogDamage FindLogDamage(Bytes log) {
+namespace {
+
+// Where the log stops being readable, and what that means.
+struct FoundDamage {
+  LogDamage kind = LogDamage::kNone;
+  uint64_t at = 0;
+};
+
+FoundDamage FindDamage(Bytes log) {
   uint64_t at = 0;
   while (at < log.size()) {
     uint64_t left_in_block = kBlockBytes - at % kBlockBytes;
@@ -93,18 +101,49 @@ LogDamage FindLogDamage(Bytes log) {
     }
     std::optional<Fragment> fragment = FragmentAt(log, at);
     if (!fragment.has_value()) {
-      return RecordBeginsAfter(log, at + 1) ? LogDamage::kBeforeARecord : LogDamage::kInLastRecord;
+      return {RecordBeginsAfter(log, at + 1) ? LogDamage::kBeforeARecord : LogDamage::kInLastRecord,
+              at};
     }
     at = fragment->end;
   }
-  return LogDamage::kNone;
+  return {};
 }
+
+// The list of the database's files is a log too, whose records are synced before anything rests on
+// them. One whose end was never written (zeros; a flipped bit leaves none) is cut off there. False:
+// that is not what is wrong.
+bool CutTornManifest(rocksdb::Env& env, const std::string& path) {
+  constexpr uint64_t kLeastZeros = 4;
+  std::string name, content;
+  if (!rocksdb::ReadFileToString(&env, path + "/CURRENT", &name).ok()) return false;
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  const std::string manifest = path + "/" + name;
+  if (!rocksdb::ReadFileToString(&env, manifest, &content).ok()) return false;
+  FoundDamage damage = FindDamage(AsBytes(content));
+  uint64_t written = content.find_last_not_of('\0') + 1;
+  bool torn = damage.kind == LogDamage::kInLastRecord && damage.at > 0 &&
+              content.size() - std::max(written, damage.at) >= kLeastZeros;
+  if (!torn) return false;
+  const std::string cut = manifest + ".cut";
+  std::unique_ptr<rocksdb::Directory> directory;
+  return rocksdb::WriteStringToFile(&env, content.substr(0, damage.at), cut, true).ok() &&
+         env.RenameFile(cut, manifest).ok() && env.NewDirectory(path, &directory).ok() &&
+         directory->Fsync().ok();
+}
+
+}  // namespace
+
+LogDamage FindLogDamage(Bytes log) { return FindDamage(log).kind; }
 
 rocksdb::Status OpenRocksDbAfterLoss(
     const rocksdb::Options& options, const std::string& path,
     const std::function<rocksdb::Status(const rocksdb::Options&)>& open) {
   rocksdb::Status status = open(options);
   if (!status.IsCorruption()) return status;
+  if (CutTornManifest(*options.env, path)) {
+    status = open(options);
+    if (!status.IsCorruption()) return status;
+  }
   std::optional<std::string> log = NewestLog(*options.env, path);
   std::string content;
   if (!log.has_value() || !rocksdb::ReadFileToString(options.env, *log, &content).ok() ||

@@ -21,9 +21,10 @@ enum class LogDamage { kNone, kInLastRecord, kBeforeARecord };
 // Of a whole log file. Pure.
 LogDamage FindLogDamage(Bytes log);
 
-// Opens the database at `path` by `open`, which gets the options to do it with: `options`, whose
-// mode of recovery takes damage for an error, or, where that fails and the damage is a torn last
-// record, a mode that leaves this record out.
+// Opens the database at `path` for writing by `open`, which gets the options to do it with:
+// `options`, whose mode of recovery takes damage for an error, or, where that fails and the damage
+// is a torn last record, a mode that leaves this record out. A torn last record of the manifest is
+// cut off.
 rocksdb::Status OpenRocksDbAfterLoss(
     const rocksdb::Options& options, const std::string& path,
     const std::function<rocksdb::Status(const rocksdb::Options&)>& open);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +63,45 @@ TEST(RocksDbLog, TellsATornLastRecordFromDamageBeforeAnother) {
     torn.replace(last + left, std::string::npos, std::string(3'000 - left, '\0'));
     EXPECT_EQ(DamageOf(torn), LogDamage::kInLastRecord) << left;
     EXPECT_EQ(DamageOf(log.substr(0, last + left)), LogDamage::kInLastRecord) << left;
+  }
+}
+
+TEST(RocksDbLog, AManifestWhoseEndWasNeverWrittenIsCutAndOneThatIsDamagedIsNot) {
+  for (bool torn : {true, false}) {
+    SimulatedDisk disk(1);
+    SimulatedRocksDbEnv env(&disk);
+    rocksdb::Options options;
+    options.env = &env;
+    options.create_if_missing = true;
+    options.info_log = std::make_shared<RocksDbNullLogger>();
+    std::unique_ptr<rocksdb::DB> db;
+    auto open = [&] {
+      return OpenRocksDbAfterLoss(options, "/db", [&](const rocksdb::Options& how) {
+        rocksdb::DB* opened = nullptr;
+        rocksdb::Status status = rocksdb::DB::Open(how, "/db", &opened);
+        db.reset(opened);
+        return status;
+      });
+    };
+    ASSERT_TRUE(open().ok());
+    ASSERT_TRUE(db->Put({}, "key", "value").ok());
+    db.reset();
+    std::string name, manifest;
+    ASSERT_TRUE(rocksdb::ReadFileToString(&env, "/db/CURRENT", &name).ok());
+    name.pop_back();
+    ASSERT_TRUE(rocksdb::ReadFileToString(&env, "/db/" + name, &manifest).ok());
+    std::string record = LogOf({200});
+    if (torn) {
+      std::fill(record.end() - 150, record.end(), '\0');
+    } else {
+      record[100] ^= 1;
+    }
+    ASSERT_TRUE(rocksdb::WriteStringToFile(&env, manifest + record, "/db/" + name, true).ok());
+    EXPECT_EQ(open().ok(), torn);
+    if (!torn) continue;
+    std::string value;
+    EXPECT_TRUE(db->Get({}, "key", &value).ok());
+    EXPECT_EQ(value, "value");
   }
 }
 
