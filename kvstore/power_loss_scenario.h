@@ -18,7 +18,7 @@ namespace tilekv {
 // One life of a store, over any number of losses of power. For one thread.
 class PowerLossScenario {
  public:
-  PowerLossScenario(uint64_t seed) : disk(seed), env(&disk), random(seed) {}
+  explicit PowerLossScenario(uint64_t seed) : disk(seed), env(&disk), random(seed) {}
   virtual ~PowerLossScenario() = default;
 
   virtual const std::vector<std::string>& steps() const = 0;

@@ -133,8 +133,8 @@ struct LeftOut {
 void LeaveOutNth(PowerLossScenario& life, size_t n, LeftOut& left_out) {
   auto names = std::make_shared<SyncNames>();
   auto seen = std::make_shared<size_t>(0);
-  life.disk.leave_out = [names, seen, n, &life, &left_out](const std::string& call,
-                                                           const std::string& path) {
+  life.disk.leave_out = [names, seen, n, &left_out](const std::string& call,
+                                                    const std::string& path) {
     std::string name = names->Of(call, path);
     if (name.empty() || (*seen)++ != n) return false;
     left_out.sync = name;

@@ -165,8 +165,9 @@ class DiskFileSystem : public rocksdb::FileSystemWrapper {
   IOStatus GetChildren(const std::string& path, const IOOptions&, std::vector<std::string>* result,
                        IODebugContext*) override {
     auto names = disk_->List(path);
-    if (names.ok()) *result = *std::move(names);
-    return ToRocks(names.status());
+    if (!names.ok()) return ToRocks(names.status());
+    *result = *std::move(names);
+    return IOStatus::OK();
   }
   IOStatus DeleteFile(const std::string& path, const IOOptions&, IODebugContext*) override {
     return ToRocks(disk_->Unlink(path));
