@@ -63,10 +63,10 @@ class PresentWriter : public ObjectWriter {
 class LocalWriter : public ObjectWriter {
  public:
   // `seen`: the row that the new copy replaces; none for a put.
-  LocalWriter(EngineCore* core, const PutSpec& spec, std::optional<ObjectRow> seen)
+  LocalWriter(EngineCore* core, const PutSpec& spec, const std::optional<ObjectRow>& seen)
       : core_(core),
         spec_(spec),
-        seen_(std::move(seen)),
+        seen_(seen),
         declared_length_(DeclaredLength(spec)),
         content_(spec, core->superblock().max_object_bytes, core->pool()) {}
   ~LocalWriter() override { RemoveFile(); }

@@ -42,10 +42,10 @@ class MemoryObjectStore::Reader : public ObjectReader {
 
 class MemoryWriter : public ObjectWriter {
  public:
-  MemoryWriter(MemoryObjectStore* store, const PutSpec& spec, std::optional<ObjectRow> seen)
+  MemoryWriter(MemoryObjectStore* store, const PutSpec& spec, const std::optional<ObjectRow>& seen)
       : store_(store),
         spec_(spec),
-        seen_(std::move(seen)),
+        seen_(seen),
         content_(spec, store->max_object_bytes_, store->pool_) {}
 
   absl::Status Append(Bytes stored, std::span<const uint32_t> table) override {
