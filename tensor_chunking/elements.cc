@@ -95,7 +95,8 @@ void DecodeIntegersAs(Bytes in, std::span<Number> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     T value = Load<T>(in.data() + i * sizeof(T));
     bool negative = value < 0;
-    uint64_t bits = static_cast<uint64_t>(value);  // two's complement, extended
+    // Two's complement, its sign extended.
+    uint64_t bits = static_cast<uint64_t>(value);  // NOLINT(bugprone-signed-char-misuse)
     out[i] = {negative, negative ? ~bits + 1 : bits, 0};
   }
 }
