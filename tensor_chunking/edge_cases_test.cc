@@ -132,7 +132,7 @@ TEST_F(EdgeCases, OffsetsBeyond2To31And2To32BytesAreRightInEveryField) {
   source.shape = {kBytes};
   source.read = [&](uint64_t offset, MutableBytes out) {
     std::memset(out.data(), 0, out.size());
-    for (uint8_t i = 0; i < std::size(marks); ++i) {
+    for (size_t i = 0; i < std::size(marks); ++i) {
       if (marks[i] >= offset && marks[i] - offset < out.size()) {
         out[marks[i] - offset] = static_cast<uint8_t>(i + 1);
       }
