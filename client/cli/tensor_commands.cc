@@ -34,7 +34,7 @@ absl::StatusOr<TensorExportOptions> ReadGetOptions(Context& context, const Argum
   TensorExportOptions options{.slice = arguments.Value("--slice").value_or(""),
                               .overwrite = context.options().yes};
   // Of a script whose variable is empty: everything is not what it asked for.
-  if (arguments.Has("--slice") && options.slice.find_first_not_of(" ") == std::string::npos) {
+  if (arguments.Has("--slice") && options.slice.find_first_not_of(' ') == std::string::npos) {
     return MakeError(Reason::kInvalidArgument,
                      "--slice is empty; write ... for everything, or leave it out");
   }
