@@ -105,6 +105,26 @@ inline constexpr uint64_t kCollectMemoryBytes = 32 * kMiB;  // of the list of wh
 inline constexpr uint64_t kCollectHoldPercent = 20;
 inline constexpr uint64_t kCollectHoldBytes = 10 * kGiB;
 
+// --- cluster
+// -------------------------------------------------------------------------------------------------------
+inline constexpr uint32_t kDefaultReplication = 3;
+inline constexpr uint32_t kMaxReplication = 7;
+inline constexpr uint32_t kDefaultMinCopies = 2;
+inline constexpr uint32_t kDefaultPartitionBits = 16;  // fixed when a cluster is made
+inline constexpr uint32_t kMaxPartitionBits = 20;
+inline constexpr size_t kMaxClusterNodes = 1'000;
+inline constexpr size_t kMaxNodeIdBytes = 64;
+inline constexpr size_t kMaxNodePlaceBytes = 255;  // a node's host, zone or address
+inline constexpr uint32_t kMaxNodeWeight = 1'000;
+inline constexpr uint64_t kMaxClusterMapBytes = 1 * kMiB;  // within what etcd takes
+inline constexpr int64_t kDefaultOutAfter_s = 600;         // a missing node is marked out
+inline constexpr int64_t kGreatestOutAfter_s = 30 * 24 * 3600;
+// No node is marked out by itself while more of the map than this (and more than one) is missing or
+// out by itself.
+inline constexpr uint64_t kAutomaticOutPercent = 30;
+inline constexpr uint64_t kDefaultRepairBytesPerSecond = 64 * kMiB;  // that a node pulls
+inline constexpr uint64_t kLeastRepairBytesPerSecond = 1 * kMiB;
+
 // --- time
 // ----------------------------------------------------------------------------------------------------------
 inline constexpr int64_t kSessionLease_s = 600;

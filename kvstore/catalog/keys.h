@@ -18,6 +18,7 @@ struct KeyRange {
 
 inline constexpr char kLineKey[] = "line";
 inline constexpr char kRoundKey[] = "round";
+inline constexpr char kClusterMapKey[] = "map";
 // Of a store's node: what it has taken out of use.
 std::string FreedKey(std::string_view store_uuid);
 KeyRange FreedRange();
