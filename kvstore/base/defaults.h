@@ -125,6 +125,17 @@ inline constexpr uint64_t kAutomaticOutPercent = 30;
 inline constexpr uint64_t kDefaultRepairBytesPerSecond = 64 * kMiB;  // that a node pulls
 inline constexpr uint64_t kLeastRepairBytesPerSecond = 1 * kMiB;
 
+// --- catalog in etcd
+// -----------------------------------------------------------------------------------------------
+inline constexpr int64_t kEtcdTimeout_ms = 5'000;  // a call to the catalog, all its tries
+inline constexpr int64_t kEtcdTry_ms = 2'000;      // one try, where there is time for another
+// What etcd takes unless it is told otherwise: operations of a transaction, bytes of a request.
+inline constexpr size_t kEtcdTxnOperations = 128;
+inline constexpr uint64_t kEtcdRequestBytes = 3 * kMiB / 2;
+// Transactions that are sent together, and their bytes.
+inline constexpr size_t kEtcdGroupTransactions = 100;
+inline constexpr uint64_t kEtcdGroupBytes = 1 * kMiB;
+
 // --- time
 // ----------------------------------------------------------------------------------------------------------
 inline constexpr int64_t kSessionLease_s = 600;

@@ -1,13 +1,14 @@
 // Catalog: the one place that decides names. Linearizable, transactional, small entries.
-// LocalCatalog keeps it in RocksDB on one machine, MemoryCatalog in a map for tests; one
-// conformance suite holds for all. Bulk never goes here.
+// LocalCatalog keeps it in RocksDB on one machine, EtcdCatalog in etcd for a cluster, MemoryCatalog
+// in a map for tests; one conformance suite holds for all. Bulk never goes here.
 //
 // Blocking and thread-safe. A write is durable when its call returns. Every transaction that
-// applies gets a revision of its own, greater than all before; a revision is visible only after it
-// is durable.
+// applies gets a revision greater than those of all that were over before it began; two that wrote
+// the same key never have the same. A revision is visible only after it is durable.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,7 +94,8 @@ class Catalog {
   // Keys in [start, end), at most `limit` (> 0). `end` is always bounded.
   virtual absl::StatusOr<CatalogPage> List(const std::string& start, const std::string& end,
                                            size_t limit) = 0;
-  // OUTCOME_UNKNOWN: the write failed and may be there all the same.
+  // OUTCOME_UNKNOWN: the write failed and may be there all the same, now or in a moment. Any other
+  // error: nothing was written.
   virtual absl::StatusOr<TxnResult> Txn(const CatalogTxn& txn) = 0;
   virtual absl::StatusOr<std::unique_ptr<CatalogSnapshot>> Snapshot() = 0;
   virtual absl::StatusOr<Revision> CurrentRevision() = 0;
@@ -101,6 +103,10 @@ class Catalog {
   virtual absl::Status CheckWritable() { return absl::OkStatus(); }
   // Values up to this size are worth keeping in their entries.
   virtual uint64_t inline_value_bytes() const { return kInlineValueBytes; }
+  // Compares, and writes, that one transaction may have; more are INVALID_ARGUMENT.
+  virtual size_t max_txn_operations() const { return std::numeric_limits<size_t>::max(); }
+  // Snapshots at earlier revisions are not needed any more and may end (IsCompacted).
+  virtual absl::Status Compact(Revision) { return absl::OkStatus(); }
 
   // A lease ends when its time passes without KeepAlive, or by Revoke; its keys are deleted then,
   // in one transaction. Of a local catalog, leases end with the process: opening as writer deletes
@@ -110,6 +116,12 @@ class Catalog {
   virtual absl::StatusOr<bool> KeepAlive(LeaseId lease, int64_t ttl_s) = 0;
   virtual absl::Status Revoke(LeaseId lease) = 0;
 };
+
+// Whether the error of a snapshot says that its revision was compacted: what it read so far is
+// good, the rest is gone, and a new snapshot may be taken. OVERLOADED, for a caller who does not
+// ask.
+bool IsCompacted(const absl::Status& status);
+absl::Status CompactedError(Revision revision);
 
 // The end of the range of all keys with this prefix ("\xff\xff" at most; our keys never begin so).
 std::string PrefixEnd(std::string_view prefix);

@@ -8,6 +8,25 @@
 #include "tilekv/v1/records.pb.h"
 
 namespace tilekv {
+namespace {
+
+constexpr char kCompactedUrl[] = "tilekv.v1/compacted";
+
+}  // namespace
+
+bool IsCompacted(const absl::Status& status) {
+  return status.GetPayload(kCompactedUrl).has_value();
+}
+
+absl::Status CompactedError(Revision revision) {
+  absl::Status status =
+      MakeError(Reason::kOverloaded,
+                fmt::format("the catalog keeps its state at revision {} no more, since reading it "
+                            "took long; read again from the beginning",
+                            revision.catalog_revision()));
+  status.SetPayload(kCompactedUrl, absl::Cord());
+  return status;
+}
 
 absl::Status CheckTxn(const CatalogTxn& txn) {
   std::set<std::string_view> written;
