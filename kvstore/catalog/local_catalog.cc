@@ -202,7 +202,7 @@ absl::StatusOr<TxnResult> LocalCatalog::Submit(Waiting& waiting) {
   queue_.push_back(&waiting);
   while (!waiting.done) {
     if (leading_) {
-      changed_.Wait(mutex_);
+      waiting.turn.Wait(mutex_);
       continue;
     }
     leading_ = true;
@@ -214,9 +214,14 @@ absl::StatusOr<TxnResult> LocalCatalog::Submit(Waiting& waiting) {
     mutex_.Unlock();
     Lead(taken);
     mutex_.Lock();
-    for (Waiting* done : taken) done->done = true;
+    // Only whoever has something to do is woken: all of them at once would cost more than the
+    // write.
+    for (Waiting* done : taken) {
+      done->done = true;
+      if (done != &waiting) done->turn.Signal();
+    }
     leading_ = false;
-    changed_.SignalAll();
+    if (!queue_.empty()) queue_.front()->turn.Signal();
   }
   mutex_.Unlock();
   return std::move(waiting.result);

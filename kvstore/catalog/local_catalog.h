@@ -80,6 +80,7 @@ class LocalCatalog : public Catalog {
     std::vector<LeaseId> leases;
     absl::StatusOr<TxnResult> result = TxnResult{};
     bool done = false;
+    CondVar turn;  // it is done, or is to lead
   };
 
   LocalCatalog(const LocalCatalogOptions& options, std::unique_ptr<CatalogDb> db);
@@ -99,7 +100,6 @@ class LocalCatalog : public Catalog {
   LeaseTable leases_;
 
   Mutex mutex_;
-  CondVar changed_;
   absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // of the first write that failed
   std::deque<Waiting*> queue_ ABSL_GUARDED_BY(mutex_);
   bool leading_ ABSL_GUARDED_BY(mutex_) = false;
