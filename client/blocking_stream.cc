@@ -47,6 +47,7 @@ BlockingStream::BlockingStream(RemoteChannels& channels, const char* method,
     : channels_(channels), context_(context), reactor_(std::make_unique<Reactor>()) {
   SetDeadline(context, reactor_->call);
   reactor_->watch.SetStallTimeout(channels.options().progress_timeout_ms);
+  reactor_->call.set_initial_metadata_corked(true);  // it goes with the first message
   channels.NextBulk().PrepareBidiStreamingCall(&reactor_->call, method, grpc::StubOptions(),
                                                reactor_.get());
   reactor_->AddHold();  // steps come from outside of gRPC's threads

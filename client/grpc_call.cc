@@ -103,9 +103,11 @@ bool CallWatch::WaitUntil(const CallContext& context, const std::function<bool()
   MutexLock lock(mutex_);
   // Steps that never have to wait are cancelled too.
   if (context.cancelled()) CancelLocked();
+  awaited_ = &ready;
   while (!done_ && !ready()) {
     if (!changed_.WaitFor(mutex_, kLookEvery)) CheckOn(context);
   }
+  awaited_ = nullptr;
   return ready();
 }
 
@@ -113,7 +115,7 @@ void CallWatch::Update(const std::function<void()>& change) {
   MutexLock lock(mutex_);
   change();
   progress_nanos_ = Clock::System()->MonotonicNanos();
-  changed_.SignalAll();
+  if (awaited_ != nullptr && (*awaited_)()) changed_.Signal();
 }
 
 bool CallWatch::stalled() {

@@ -61,6 +61,8 @@ class CallWatch {
   int64_t stall_timeout_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t progress_nanos_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Status status_ ABSL_GUARDED_BY(mutex_);
+  // What the waiter waits for; whatever else changes does not wake it.
+  const std::function<bool()>* awaited_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace tilekv

@@ -27,10 +27,14 @@ BulkReceiver::BulkReceiver(BulkCarrier* carrier, std::unique_ptr<BulkSink> sink,
 
 // A sink that was given up may have files to remove: never in the carrier's threads.
 BulkReceiver::~BulkReceiver() {
+  if (sink_ == nullptr) return;
   executor_->Post([sink = std::move(sink_)]() mutable { sink.reset(); });
 }
 
 void BulkReceiver::Start() {
+  if (auto now = budget_->ReserveAtOnce(kTransferChunkBytes); now.has_value()) {
+    return Granted(*std::move(now), 0);
+  }
   auto self = shared_from_this();
   const int64_t asked_nanos = Clock::System()->MonotonicNanos();
   uint64_t ticket =
@@ -189,6 +193,7 @@ bool BulkReceiver::WorkStep() {
   } else {
     status = sink_->End(complete);
     over = status.ok();
+    sink_.reset();  // nothing more comes that would be decoded
   }
   if (status.ok() && !over) return true;
   MutexLock lock(mutex_);

@@ -55,23 +55,32 @@ class BulkCarrier {
   virtual void FinishCall(const absl::Status& status) = 0;
 };
 
-// Thread-safe. Owned by shared_ptr: work in progress keeps it alive; the carrier must stay alive
-// until FinishCall.
-class BulkReceiver : public std::enable_shared_from_this<BulkReceiver> {
+// What a carrier tells of its stream. Owned by shared_ptr: work in progress keeps it alive; the
+// carrier must stay alive until FinishCall. Thread-safe.
+class StreamReceiver {
+ public:
+  virtual ~StreamReceiver() = default;
+  virtual void Received(std::span<const Bytes> pieces) = 0;
+  virtual void Ended() = 0;
+  // The other end is gone.
+  virtual void Cancel() = 0;
+  // Ends the call with this error. Nothing happens when it is over.
+  virtual void Fail(const absl::Status& status) = 0;
+};
+
+class BulkReceiver : public StreamReceiver, public std::enable_shared_from_this<BulkReceiver> {
  public:
   // `budget` and `executor` outlive the receiver.
   BulkReceiver(BulkCarrier* carrier, std::unique_ptr<BulkSink> sink, StreamBudget* budget,
                std::shared_ptr<BufferPool> pool, Executor* executor);
-  ~BulkReceiver();
+  ~BulkReceiver() override;
 
-  // Begins to wait for memory, then for messages.
+  // Asks for messages as soon as there is memory for them.
   void Start();
-  void Received(std::span<const Bytes> pieces);
-  void Ended();
-  // The other end is gone.
-  void Cancel();
-  // Ends the call with this error. Nothing happens when it is over.
-  void Fail(const absl::Status& status);
+  void Received(std::span<const Bytes> pieces) override;
+  void Ended() override;
+  void Cancel() override;
+  void Fail(const absl::Status& status) override;
 
  private:
   struct Chunk {

@@ -1,3 +1,6 @@
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "server/grpc_calls.h"
 #include "server/put_sinks.h"
 #include "server/read_pipeline.h"
+#include "server/small_receiver.h"
 
 namespace tilekv {
 namespace {
@@ -45,19 +49,36 @@ template <typename Reactor>
 class ReceivingReactor : public Reactor, public BulkCarrier {
  protected:
   ReceivingReactor(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
-      : service_(service), served_(service, call, name), place_(service.slots) {}
+      : service_(service), served_(service, call, name) {}
 
-  void Serve(std::unique_ptr<BulkSink> sink) {
-    receiver_ = std::make_shared<BulkReceiver>(this, std::move(sink), &service_.client_stream,
-                                               service_.pool, &service_.writes);
-    place_.Enter(
-        StreamSlots::Kind::kPut, [receiver = receiver_] { receiver->Fail(StoodStill()); },
-        [this](const absl::Status& granted) {
+  // Gives what comes to `receiver`, and calls `start`, once there is a place among `slots`. Once.
+  void Serve(std::shared_ptr<StreamReceiver> receiver, StreamSlots& slots,
+             std::function<void()> start) {
+    bool cancelled = false;
+    {
+      MutexLock lock(mutex_);
+      receiver_ = receiver;
+      place_.emplace(slots);
+      cancelled = cancelled_;
+    }
+    place_->Enter(
+        StreamSlots::Kind::kPut, [receiver] { receiver->Fail(StoodStill()); },
+        [this, start = std::move(start)](const absl::Status& granted) {
           served_.QueueEnded();
           if (!granted.ok()) return this->Finish(served_.End(granted));
-          receiver_->Start();
+          start();
         });
+    if (cancelled) GiveUp();
   }
+  void ServeTransfer(std::unique_ptr<BulkSink> sink) {
+    auto receiver = std::make_shared<BulkReceiver>(this, std::move(sink), &service_.client_stream,
+                                                   service_.pool, &service_.writes);
+    Serve(receiver, service_.slots, [receiver] { receiver->Start(); });
+  }
+
+  // A message, or the end, where there is no receiver yet.
+  virtual void OnFirstMessage(bool) {}
+  const std::shared_ptr<StreamReceiver>& receiver() const { return receiver_; }
 
   void BudgetWaited(int64_t nanos) override { served_.BudgetWaited(nanos); }
   void AskForMessage() override {
@@ -68,31 +89,46 @@ class ReceivingReactor : public Reactor, public BulkCarrier {
   }
   void OnReadDone(bool ok) override {
     WaitsForClient(false);
+    if (ok) {
+      service_.metrics.ReceivedBytes(incoming_.Length());
+      served_.AddBytes(incoming_.Length());
+    }
+    if (receiver_ == nullptr) return OnFirstMessage(ok);
     if (!ok) return receiver_->Ended();
-    service_.metrics.ReceivedBytes(incoming_.Length());
-    served_.AddBytes(incoming_.Length());
     receiver_->Received(PiecesOf(incoming_, slices_));
   }
   void OnCancel() override {
     served_.Cancel();
-    if (place_.CancelWait()) return this->Finish(served_.End(CallerGone()));
-    receiver_->Cancel();
+    {
+      MutexLock lock(mutex_);
+      cancelled_ = true;
+      if (receiver_ == nullptr) return;  // the read in progress ends
+    }
+    GiveUp();
   }
   void OnDone() override { delete this; }
 
   ServiceContext& service_;
   ServedCall served_;
+  // Of whoever reads.
+  grpc::ByteBuffer incoming_;
+  std::vector<grpc::Slice> slices_;
 
  private:
+  void GiveUp() {
+    if (place_->CancelWait()) return this->Finish(served_.End(CallerGone()));
+    receiver_->Cancel();
+  }
   void WaitsForClient(bool waits) {
-    place_.WaitsForClient(waits);
+    if (place_.has_value()) place_->WaitsForClient(waits);
     served_.WaitsForClient(waits);
   }
 
-  StreamPlace place_;
-  std::shared_ptr<BulkReceiver> receiver_;
-  grpc::ByteBuffer incoming_;
-  std::vector<grpc::Slice> slices_;
+  Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  // Set once, before the first message is given on; then read without the lock.
+  std::shared_ptr<StreamReceiver> receiver_;
+  std::optional<StreamPlace> place_;
 };
 
 class PutObjectReactor final : public ReceivingReactor<grpc::ServerReadReactor<grpc::ByteBuffer>> {
@@ -100,11 +136,12 @@ class PutObjectReactor final : public ReceivingReactor<grpc::ServerReadReactor<g
   PutObjectReactor(ServiceContext& service, grpc::CallbackServerContext& call,
                    grpc::ByteBuffer* response)
       : ReceivingReactor(service, call, "PutObject") {
-    Serve(std::make_unique<PutObjectSink>(service.node, served_.context(), [response](bool stored) {
-      v1::PutObjectResponse answer;
-      answer.set_stored(stored);
-      *response = ToBuffer(answer);
-    }));
+    ServeTransfer(
+        std::make_unique<PutObjectSink>(service.node, served_.context(), [response](bool stored) {
+          v1::PutObjectResponse answer;
+          answer.set_stored(stored);
+          *response = ToBuffer(answer);
+        }));
   }
 
  private:
@@ -116,17 +153,41 @@ class PutValueReactor final
  public:
   PutValueReactor(ServiceContext& service, grpc::CallbackServerContext& call)
       : ReceivingReactor(service, call, "PutValue") {
-    Serve(std::make_unique<PutValueSink>(
-        service.node, served_.context(),
-        [this](const v1::PutValueResponse& response) { Reply(response); }));
+    AskForMessage();
   }
 
  private:
-  // One write at a time; the end comes after the last.
-  void Reply(const v1::PutValueResponse& response) {
+  // A small value is neither counted among the transfers nor given a chunk of memory.
+  void OnFirstMessage(bool ok) override {
+    v1::PutValueRequest first;
+    std::vector<Bytes> data;
+    absl::Status status = ok ? DecodeBulk(PiecesOf(incoming_, slices_), first, data)
+                             : MakeError(Reason::kInvalidArgument, "the stream has no message");
+    if (!status.ok()) return Finish(served_.End(status));
+    first_is_here_ = true;
+    auto sink = std::make_unique<PutValueSink>(
+        service_.node, served_.context(),
+        [this](const v1::PutValueResponse& response, bool last) { Reply(response, last); });
+    const v1::PutValueHeader& header = first.header();
+    bool small = header.has_length() && header.length() <= kSmallValueBytes && !header.has_root();
+    if (!small) return ServeTransfer(std::move(sink));
+    auto receiver = std::make_shared<SmallReceiver>(this, std::move(sink), &service_.writes);
+    first_is_here_ = false;
+    Serve(receiver, service_.small_puts,
+          [this, receiver] { receiver->Received(PiecesOf(incoming_, slices_)); });
+  }
+  void AskForMessage() override {
+    if (!std::exchange(first_is_here_, false)) return ReceivingReactor::AskForMessage();
+    // Not at once: whoever asks holds a lock.
+    service_.writes.Post(
+        [this, receiver = receiver()] { receiver->Received(PiecesOf(incoming_, slices_)); });
+  }
+
+  // One write at a time; the last goes together with the end of the call.
+  void Reply(const v1::PutValueResponse& response, bool last) {
     MutexLock lock(mutex_);
     replies_.push_back(ToBuffer(response));
-    GoOn();
+    if (!last) GoOn();
   }
   void FinishCall(const absl::Status& status) override {
     MutexLock lock(mutex_);
@@ -141,15 +202,21 @@ class PutValueReactor final
   }
   void GoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (writing_) return;
-    if (!replies_.empty()) {
-      outgoing_ = replies_.front();
-      replies_.erase(replies_.begin());
-      writing_ = true;
-      return StartWrite(&outgoing_);
+    if (replies_.empty()) {
+      if (end_.has_value() && !std::exchange(ended_, true)) Finish(served_.End(*end_));
+      return;
     }
-    if (end_.has_value() && !std::exchange(ended_, true)) Finish(served_.End(*end_));
+    outgoing_ = replies_.front();
+    replies_.erase(replies_.begin());
+    if (replies_.empty() && end_.has_value() && end_->ok()) {
+      ended_ = true;
+      return StartWriteAndFinish(&outgoing_, grpc::WriteOptions(), served_.End(*end_));
+    }
+    writing_ = true;
+    StartWrite(&outgoing_);
   }
 
+  bool first_is_here_ = false;
   Mutex mutex_;
   std::vector<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mutex_);
   grpc::ByteBuffer outgoing_ ABSL_GUARDED_BY(mutex_);

@@ -12,6 +12,10 @@ constexpr uint64_t kDatabaseBytes = 32 * kMiB;
 // A stalled stream keeps its lookahead, a message and what surrounds it; a put that waits for a
 // place the lookahead alone. As many may wait as are served.
 constexpr uint64_t kBytesPerStream = 3 * kTransferChunkBytes;
+// The call and the value; and the calls of those who wait for this place.
+constexpr uint64_t kBytesPerCall = 16 * kKiB;
+constexpr uint64_t kWaitingForSmallPut = 4;
+constexpr uint64_t kBytesPerSmallPut = kSmallValueBytes + (1 + kWaitingForSmallPut) * kBytesPerCall;
 
 }  // namespace
 
@@ -23,7 +27,9 @@ MemoryPlan PlanMemory(uint64_t memory_bytes) {
   plan.client_read_bytes = rest / 8 * 2;
   plan.max_streams = rest / 8 * 3 / kBytesPerStream;
   plan.max_waiting_puts = plan.max_streams;
-  plan.call_bytes = rest / 8;
+  plan.call_bytes = rest / 16;
+  plan.max_small_puts = rest / 16 / kBytesPerSmallPut;
+  plan.max_waiting_small_puts = kWaitingForSmallPut * plan.max_small_puts;
   plan.pool_idle_bytes = std::min(plan.client_stream_bytes, 64 * kMiB);
   return plan;
 }

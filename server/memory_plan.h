@@ -7,12 +7,14 @@
 namespace tilekv {
 
 struct MemoryPlan {
-  uint64_t client_stream_bytes = 0;  // chunks of puts that were received and not yet written
-  uint64_t client_read_bytes = 0;    // chunks of reads that were read and not yet sent
-  uint64_t max_streams = 0;          // bulk calls at once: each may keep lookahead in gRPC
-  uint64_t max_waiting_puts = 0;     // beyond them; so may each of these
-  uint64_t call_bytes = 0;           // requests of other calls that are queued or run
-  uint64_t pool_idle_bytes = 0;      // buffers kept for reuse; they are counted above while in use
+  uint64_t client_stream_bytes = 0;     // chunks of puts that were received and not yet written
+  uint64_t client_read_bytes = 0;       // chunks of reads that were read and not yet sent
+  uint64_t max_streams = 0;             // bulk calls at once: each may keep lookahead in gRPC
+  uint64_t max_waiting_puts = 0;        // beyond them; so may each of these
+  uint64_t max_small_puts = 0;          // puts of small values at once
+  uint64_t max_waiting_small_puts = 0;  // beyond them
+  uint64_t call_bytes = 0;              // requests of other calls that are queued or run
+  uint64_t pool_idle_bytes = 0;  // buffers kept for reuse; they are counted above while in use
 };
 
 // `memory_bytes` is at least kLeastMemoryBytes. What the index and the catalog take is set aside

@@ -72,7 +72,10 @@ class GrpcNodeServer : public NodeServer {
       acceptor_->HandleNewConnection(&connection);
     });
     server_->GetHealthCheckService()->SetServingStatus(true);
-    ticking_ = std::make_unique<PeriodicWork>(kTickEvery_ms, [this] { context_.slots.Tick(); });
+    ticking_ = std::make_unique<PeriodicWork>(kTickEvery_ms, [this] {
+      context_.slots.Tick();
+      context_.small_puts.Tick();
+    });
     return absl::OkStatus();
   }
 

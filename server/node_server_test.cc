@@ -420,6 +420,27 @@ TEST_F(NodeServerTest, BeyondThoseWhoMayWaitACallIsRefusedAndToldWhenToCome) {
   EXPECT_TRUE(Eventually([&] { return remote->PutObject(put).ok(); }));
 }
 
+TEST_F(NodeServerTest, ASmallValueIsWrittenWhereEveryTransfersPlaceIsTaken) {
+  const MemoryPlan plan = PlanMemory(kLeastMemoryBytes);
+  std::string content = Pattern(kMiB, 1);
+  std::vector<std::unique_ptr<StalledPut>> puts;
+  for (uint64_t i = 0; i < plan.max_streams + plan.max_waiting_puts; ++i) {
+    puts.push_back(std::make_unique<StalledPut>(*stub_, PutHeader(content)));
+  }
+  auto remote = *ConnectNode(node_->address());
+  v1::PutValueHeader header;
+  header.set_key("k");
+  header.set_request_id(std::string(16, 'r'));
+  header.set_length(5);
+  SpanSource source(AsBytes("hello"));
+  auto outcome = remote->PutValue(header, &source, nullptr, CallContext().WithTimeout(10'000));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_TRUE(outcome->applied());
+  v1::GetValueRequest get;
+  get.set_key("k");
+  EXPECT_TRUE(node_->node().GetValue(get)->found());
+}
+
 TEST_F(NodeServerTest, ANodeThatIsStoppedInMidCallIsUnavailableNotCancelled) {
   auto remote = *ConnectNode(node_->address());
   v1::PutValueHeader header;

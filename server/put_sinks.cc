@@ -106,7 +106,7 @@ absl::StatusOr<bool> PutValueSink::Begin() {
   TILEKV_ASSIGN_OR_RETURN(writer_, node_.BeginPutValue(*header_));
   v1::PutValueResponse response;
   response.set_compare(writer_->compare().value);
-  reply_(response);
+  reply_(response, false);
   return true;
 }
 
@@ -123,7 +123,7 @@ absl::Status PutValueSink::End(bool complete) {
   }
   v1::PutValueResponse response;
   TILEKV_ASSIGN_OR_RETURN(*response.mutable_outcome(), writer_->Finish(context_));
-  reply_(response);
+  reply_(response, true);
   return absl::OkStatus();
 }
 

@@ -39,9 +39,9 @@ class PutObjectSink : public BulkSink {
 // One plain value: the compare is answered first, the outcome after the last message.
 class PutValueSink : public BulkSink {
  public:
-  // `node` outlives the sink. `reply` sends.
-  PutValueSink(LocalNode& node, CallContext context,
-               std::function<void(const v1::PutValueResponse&)> reply)
+  // `node` outlives the sink. `reply` sends; the last one is followed by the end of the call.
+  using Reply = std::function<void(const v1::PutValueResponse&, bool last)>;
+  PutValueSink(LocalNode& node, CallContext context, Reply reply)
       : node_(node), context_(std::move(context)), reply_(std::move(reply)) {}
 
   absl::StatusOr<IncomingMessage> Decode(std::span<const Bytes> pieces) override;
@@ -52,7 +52,7 @@ class PutValueSink : public BulkSink {
  private:
   LocalNode& node_;
   const CallContext context_;
-  const std::function<void(const v1::PutValueResponse&)> reply_;
+  const Reply reply_;
   std::optional<v1::PutValueHeader> header_;
   std::unique_ptr<ValueWriter> writer_;
 };

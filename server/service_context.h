@@ -46,8 +46,9 @@ struct ServiceContext {
   StreamBudget client_stream;
   StreamBudget client_read;
   OpenCalls open_calls;
-  StreamSlots slots;  // of bulk calls
-  CallGate calls;     // other calls that are queued or run
+  StreamSlots slots;       // of bulk calls
+  StreamSlots small_puts;  // of puts of small values, which need no chunk
+  CallGate calls;          // other calls that are queued or run
   SlowCalls slow_calls;
 
   // Never disk on a gRPC thread. Apart, so that a long walk or a slow sync holds up nothing short.

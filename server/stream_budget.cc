@@ -18,4 +18,10 @@ uint64_t StreamBudget::Reserve(uint64_t bytes, Executor* executor,
       });
 }
 
+std::optional<Reservation> StreamBudget::ReserveAtOnce(uint64_t bytes) {
+  std::optional<Reservation> reservation = budget_.TryAcquire(bytes);
+  if (reservation.has_value()) waited_(0);
+  return reservation;
+}
+
 }  // namespace tilekv

@@ -25,6 +25,8 @@ class StreamBudget {
   uint64_t Reserve(uint64_t bytes, Executor* executor, std::function<void(Reservation)> granted);
   bool Cancel(uint64_t ticket) { return budget_.CancelAsync(ticket); }
   std::optional<Reservation> TryReserve(uint64_t bytes) { return budget_.TryAcquire(bytes); }
+  // The same for a reservation that would otherwise be waited for: it counts as a wait of no time.
+  std::optional<Reservation> ReserveAtOnce(uint64_t bytes);
 
  private:
   const std::string name_;

@@ -137,8 +137,12 @@ TEST(MemoryPlan, ItsPartsAreWithinTheWhole) {
     MemoryPlan plan = PlanMemory(memory);
     // A stream that is served may hold two chunks in the carrier, one that waits to put, one.
     uint64_t streams = (2 * plan.max_streams + plan.max_waiting_puts) * kTransferChunkBytes;
-    EXPECT_LE(plan.client_stream_bytes + plan.client_read_bytes + plan.call_bytes + streams,
-              memory - 32 * kMiB);
+    uint64_t small_puts = plan.max_small_puts * (kSmallValueBytes + 16 * kKiB) +
+                          plan.max_waiting_small_puts * 16 * kKiB;
+    EXPECT_LE(
+        plan.client_stream_bytes + plan.client_read_bytes + plan.call_bytes + streams + small_puts,
+        memory - 32 * kMiB);
+    EXPECT_GE(plan.max_small_puts, 8u);
     EXPECT_GE(plan.max_streams, 4u);
   }
 }
