@@ -71,7 +71,7 @@ absl::Status CheckNode(const v1::ClusterMapNode& node) {
     TILEKV_RETURN_IF_ERROR(CheckPlace(node.id(), what, text));
   }
   if (node.host().empty() || node.address().empty()) {
-    return Wrong(fmt::format("node '{}' lacks a {}", id, node.host().empty() ? "host" : "address"));
+    return Wrong(fmt::format("node '{}' has no {}", id, node.host().empty() ? "host" : "address"));
   }
   if (node.weight_milli() < 1 || node.weight_milli() > kMaxNodeWeight * 1'000) {
     return Wrong(fmt::format("node '{}': weight {} thousandths: it has to be 0.001 to {}", id,
