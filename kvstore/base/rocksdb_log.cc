@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
 namespace tilekv {
 namespace {
@@ -61,38 +58,11 @@ bool RecordBeginsAfter(Bytes log, uint64_t at) {
   return false;
 }
 
-// Of the database, the newest.
-std::optional<std::string> NewestLog(rocksdb::Env& env, const std::string& path) {
-  constexpr std::string_view kEnd = ".log";
-  std::vector<std::string> names;
-  if (!env.GetChildren(path, &names).ok()) return std::nullopt;
-  uint64_t newest = 0;
-  std::optional<std::string> log;
-  for (const std::string& name : names) {
-    uint64_t number = 0;
-    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    bool is_log =
-        error == std::errc() &&
-        std::string_view(end, static_cast<size_t>(name.data() + name.size() - end)) == kEnd;
-    if (!is_log || number < newest) continue;
-    newest = number;
-    log = path + "/" + name;
-  }
-  return log;
-}
-
 }  // namespace
 
-namespace {
-
-// Where the log stops being readable, and what that means.
-struct FoundDamage {
-  LogDamage kind = LogDamage::kNone;
+LogState ReadLogState(Bytes log) {
   uint64_t at = 0;
-};
-
-FoundDamage FindDamage(Bytes log) {
-  uint64_t at = 0;
+  uint64_t whole_bytes = 0;  // up to the last end of a record
   while (at < log.size()) {
     uint64_t left_in_block = kBlockBytes - at % kBlockBytes;
     if (left_in_block < kHeaderBytes) {
@@ -102,58 +72,12 @@ FoundDamage FindDamage(Bytes log) {
     std::optional<Fragment> fragment = FragmentAt(log, at);
     if (!fragment.has_value()) {
       return {RecordBeginsAfter(log, at + 1) ? LogDamage::kBeforeARecord : LogDamage::kInLastRecord,
-              at};
+              whole_bytes};
     }
     at = fragment->end;
+    if (fragment->type == kFull || fragment->type == kLast) whole_bytes = at;
   }
-  return {};
-}
-
-// The list of the database's files is a log too, whose records are synced before anything rests on
-// them. One whose end was never written (zeros; a flipped bit leaves none) is cut off there. False:
-// that is not what is wrong.
-bool CutTornManifest(rocksdb::Env& env, const std::string& path) {
-  constexpr uint64_t kLeastZeros = 4;
-  std::string name, content;
-  if (!rocksdb::ReadFileToString(&env, path + "/CURRENT", &name).ok()) return false;
-  if (!name.empty() && name.back() == '\n') name.pop_back();
-  const std::string manifest = path + "/" + name;
-  if (!rocksdb::ReadFileToString(&env, manifest, &content).ok()) return false;
-  FoundDamage damage = FindDamage(AsBytes(content));
-  uint64_t written = content.find_last_not_of('\0') + 1;
-  bool torn = damage.kind == LogDamage::kInLastRecord && damage.at > 0 &&
-              content.size() - std::max(written, damage.at) >= kLeastZeros;
-  if (!torn) return false;
-  const std::string cut = manifest + ".cut";
-  std::unique_ptr<rocksdb::Directory> directory;
-  return rocksdb::WriteStringToFile(&env, content.substr(0, damage.at), cut, true).ok() &&
-         env.RenameFile(cut, manifest).ok() && env.NewDirectory(path, &directory).ok() &&
-         directory->Fsync().ok();
-}
-
-}  // namespace
-
-LogDamage FindLogDamage(Bytes log) { return FindDamage(log).kind; }
-
-rocksdb::Status OpenRocksDbAfterLoss(
-    const rocksdb::Options& options, const std::string& path,
-    const std::function<rocksdb::Status(const rocksdb::Options&)>& open) {
-  rocksdb::Status status = open(options);
-  if (!status.IsCorruption()) return status;
-  if (CutTornManifest(*options.env, path)) {
-    status = open(options);
-    if (!status.IsCorruption()) return status;
-  }
-  std::optional<std::string> log = NewestLog(*options.env, path);
-  std::string content;
-  if (!log.has_value() || !rocksdb::ReadFileToString(options.env, *log, &content).ok() ||
-      FindLogDamage(AsBytes(content)) != LogDamage::kInLastRecord) {
-    return status;
-  }
-  // Up to the damage, behind which nothing begins.
-  rocksdb::Options up_to_damage = options;
-  up_to_damage.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  return open(up_to_damage);
+  return {LogDamage::kNone, whole_bytes};
 }
 
 }  // namespace tilekv

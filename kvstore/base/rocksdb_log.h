@@ -7,26 +7,20 @@
 // there is loss of data.
 #pragma once
 
-#include <functional>
-#include <string>
+#include <cstdint>
 
 #include "kvstore/base/bytes.h"
-#include "rocksdb/env.h"
-#include "rocksdb/options.h"
 
 namespace tilekv {
 
 enum class LogDamage { kNone, kInLastRecord, kBeforeARecord };
 
-// Of a whole log file. Pure.
-LogDamage FindLogDamage(Bytes log);
+struct LogState {
+  LogDamage damage = LogDamage::kNone;
+  uint64_t whole_bytes = 0;  // where the last whole record before the damage ends
+};
 
-// Opens the database at `path` for writing by `open`, which gets the options to do it with:
-// `options`, whose mode of recovery takes damage for an error, or, where that fails and the damage
-// is a torn last record, a mode that leaves this record out. A torn last record of the manifest is
-// cut off.
-rocksdb::Status OpenRocksDbAfterLoss(
-    const rocksdb::Options& options, const std::string& path,
-    const std::function<rocksdb::Status(const rocksdb::Options&)>& open);
+// Of a whole log file. Pure.
+LogState ReadLogState(Bytes log);
 
 }  // namespace tilekv

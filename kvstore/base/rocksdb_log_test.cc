@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +37,7 @@ std::string LogOf(std::initializer_list<size_t> value_bytes) {
   return "";
 }
 
-LogDamage DamageOf(std::string_view log) { return FindLogDamage(AsBytes(log)); }
+LogDamage DamageOf(std::string_view log) { return ReadLogState(AsBytes(log)).damage; }
 
 TEST(RocksDbLog, IsWholeAsRocksDbWritesIt) {
   EXPECT_EQ(DamageOf(""), LogDamage::kNone);
@@ -66,43 +65,17 @@ TEST(RocksDbLog, TellsATornLastRecordFromDamageBeforeAnother) {
   }
 }
 
-TEST(RocksDbLog, AManifestWhoseEndWasNeverWrittenIsCutAndOneThatIsDamagedIsNot) {
-  for (bool torn : {true, false}) {
-    SimulatedDisk disk(1);
-    SimulatedRocksDbEnv env(&disk);
-    rocksdb::Options options;
-    options.env = &env;
-    options.create_if_missing = true;
-    options.info_log = std::make_shared<RocksDbNullLogger>();
-    std::unique_ptr<rocksdb::DB> db;
-    auto open = [&] {
-      return OpenRocksDbAfterLoss(options, "/db", [&](const rocksdb::Options& how) {
-        rocksdb::DB* opened = nullptr;
-        rocksdb::Status status = rocksdb::DB::Open(how, "/db", &opened);
-        db.reset(opened);
-        return status;
-      });
-    };
-    ASSERT_TRUE(open().ok());
-    ASSERT_TRUE(db->Put({}, "key", "value").ok());
-    db.reset();
-    std::string name, manifest;
-    ASSERT_TRUE(rocksdb::ReadFileToString(&env, "/db/CURRENT", &name).ok());
-    name.pop_back();
-    ASSERT_TRUE(rocksdb::ReadFileToString(&env, "/db/" + name, &manifest).ok());
-    std::string record = LogOf({200});
-    if (torn) {
-      std::fill(record.end() - 150, record.end(), '\0');
-    } else {
-      record[100] ^= 1;
-    }
-    ASSERT_TRUE(rocksdb::WriteStringToFile(&env, manifest + record, "/db/" + name, true).ok());
-    EXPECT_EQ(open().ok(), torn);
-    if (!torn) continue;
-    std::string value;
-    EXPECT_TRUE(db->Get({}, "key", &value).ok());
-    EXPECT_EQ(value, "value");
+TEST(RocksDbLog, SaysWhereTheLastWholeRecordEnds) {
+  std::string two = LogOf({2'000, 100'000});
+  std::string three = LogOf({2'000, 100'000, 70'000});
+  ASSERT_EQ(three.substr(0, two.size()), two);
+  for (size_t left : {size_t{1}, size_t{10}, size_t{40'000}, size_t{69'999}}) {
+    std::string torn = three;
+    torn.replace(two.size() + left, std::string::npos, std::string(70'000 - left, '\0'));
+    EXPECT_EQ(ReadLogState(AsBytes(torn)).whole_bytes, two.size()) << left;
   }
+  EXPECT_EQ(ReadLogState(AsBytes(two)).whole_bytes, two.size());
+  EXPECT_EQ(ReadLogState(AsBytes(std::string(100, '\0'))).whole_bytes, 0u);
 }
 
 TEST(RocksDbLog, TakesPiecesOfATornRecordForNoOther) {

@@ -29,11 +29,15 @@ struct ByteChange {
     if (content.size() < end()) content.resize(end(), '\0');
     content.replace(offset, data->size(), *data);
   }
-  // Without what lies at `limit` and beyond.
-  ByteChange Before(uint64_t limit) const {
-    if (!data.has_value()) return {std::min(offset, limit), std::nullopt};
+  // Without the bytes that it adds at `limit` and beyond. Those that were there stay: a new size
+  // writes none.
+  void ApplyBefore(uint64_t limit, std::string& content) const {
+    if (!data.has_value()) {
+      content.resize(std::min<uint64_t>(offset, std::max<uint64_t>(limit, content.size())), '\0');
+      return;
+    }
     uint64_t keep = offset >= limit ? 0 : std::min<uint64_t>(data->size(), limit - offset);
-    return {std::min(offset, limit), data->substr(0, keep)};
+    ByteChange{std::min(offset, limit), data->substr(0, keep)}.ApplyTo(content);
   }
 };
 
@@ -241,13 +245,13 @@ void SimulatedDisk::LoseBytes(Node& file, Loss loss) {
     for (size_t i = 0; i < kept; ++i) unsynced[i].ApplyTo(file.durable_content);
     if (kept < unsynced.size() && unsynced[kept].data.has_value()) {
       const ByteChange& last = unsynced[kept];
-      last.Before(last.offset + random_.Below(last.data->size() + 1)).ApplyTo(file.durable_content);
+      last.ApplyBefore(last.offset + random_.Below(last.data->size() + 1), file.durable_content);
     }
   } else if (loss == Loss::kTornEnd && !unsynced.empty()) {
     uint64_t end = 0;
     for (const ByteChange& change : unsynced) end = std::max(end, change.end());
     uint64_t cut = end - std::min(end, random_.Below(kTornBytes + 1));
-    for (const ByteChange& change : unsynced) change.Before(cut).ApplyTo(file.durable_content);
+    for (const ByteChange& change : unsynced) change.ApplyBefore(cut, file.durable_content);
     // The size may be there without its bytes.
     bool with_size = random_.Below(2) == 0;
     if (with_size && file.durable_content.size() < end) file.durable_content.resize(end, '\0');

@@ -111,6 +111,18 @@ TEST(SimulatedDisk, TearsTheLastFourKibibytesAndNoSyncedByte) {
   EXPECT_TRUE(zeros);
 }
 
+TEST(SimulatedDisk, ACutLeavesTheBytesBeforeIt) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SimulatedDisk disk(seed);
+    FileSystem& fs = *disk.file_system();
+    Write(fs, "/f", std::string(9'000, 's'), true);
+    ASSERT_TRUE(fs.SyncDirectory("/").ok());
+    ASSERT_TRUE((*fs.Open("/f", OpenMode::kReadWrite))->Truncate(6'000).ok());
+    LosePower(disk, Loss::kTornEnd);
+    EXPECT_EQ(ContentOf(fs, "/f"), std::string(6'000, 's'));
+  }
+}
+
 TEST(SimulatedDisk, IsOffFromTheChangeThatWasNamed) {
   SimulatedDisk disk(1);
   FileSystem& fs = *disk.file_system();

@@ -28,8 +28,8 @@ IOStatus ToRocks(const absl::Status& status) {
 
 class WritableFile : public rocksdb::FSWritableFile {
  public:
-  WritableFile(SimulatedDisk* disk, SimulatedDisk::Handle handle)
-      : disk_(disk), handle_(std::move(handle)) {}
+  WritableFile(SimulatedDisk* disk, SimulatedDisk::Handle handle, uint64_t size = 0)
+      : disk_(disk), handle_(std::move(handle)), size_(size) {}
   using rocksdb::FSWritableFile::Append;
   IOStatus Append(const rocksdb::Slice& data, const IOOptions&, IODebugContext*) override {
     IOStatus status =
@@ -51,7 +51,7 @@ class WritableFile : public rocksdb::FSWritableFile {
  private:
   SimulatedDisk* const disk_;
   const SimulatedDisk::Handle handle_;
-  uint64_t size_ = 0;
+  uint64_t size_;
 };
 
 // At `offset`, as much as there is.
@@ -137,9 +137,15 @@ class DiskFileSystem : public rocksdb::FileSystemWrapper {
     IOStatus status = OpenAs<WritableFile>(path, Creation::kIfMissing, result);
     return status.ok() ? (*result)->Truncate(0, options.io_options, context) : status;
   }
-  IOStatus ReopenWritableFile(const std::string&, const FileOptions&,
-                              std::unique_ptr<rocksdb::FSWritableFile>*, IODebugContext*) override {
-    return IOStatus::NotSupported("reopening");
+  IOStatus ReopenWritableFile(const std::string& path, const FileOptions&,
+                              std::unique_ptr<rocksdb::FSWritableFile>* result,
+                              IODebugContext*) override {
+    auto handle = disk_->Open(path, Creation::kIfMissing);
+    if (!handle.ok()) return ToRocks(handle.status());
+    auto size = disk_->Size(*handle);
+    if (!size.ok()) return ToRocks(size.status());
+    *result = std::make_unique<WritableFile>(disk_, *std::move(handle), *size);
+    return IOStatus::OK();
   }
   IOStatus ReuseWritableFile(const std::string&, const std::string&, const FileOptions&,
                              std::unique_ptr<rocksdb::FSWritableFile>*, IODebugContext*) override {

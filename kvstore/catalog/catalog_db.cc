@@ -6,8 +6,8 @@
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/rocksdb_final_errors.h"
-#include "kvstore/base/rocksdb_log.h"
 #include "kvstore/base/rocksdb_null_logger.h"
+#include "kvstore/base/rocksdb_open.h"
 #include "kvstore/base/status.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
@@ -117,10 +117,13 @@ absl::StatusOr<std::unique_ptr<CatalogDb>> CatalogDb::Open(const CatalogDbOption
   // The second path would hold the secondary's own log; ours goes nowhere, so it is never made.
   rocksdb::Status status;
   if (options.read_only) {
-    status = rocksdb::DB::OpenAsSecondary(db_options, options.directory,
-                                          options.directory + ".secondary", &db);
+    auto open = [&](const rocksdb::Options& how) {
+      return rocksdb::DB::OpenAsSecondary(how, options.directory, options.directory + ".secondary",
+                                          &db);
+    };
+    status = OpenRocksDbToRead(db_options, options.directory, open, opened->view_);
   } else {
-    status = OpenRocksDbAfterLoss(db_options, options.directory, [&](const rocksdb::Options& how) {
+    status = OpenRocksDbToWrite(db_options, options.directory, [&](const rocksdb::Options& how) {
       return rocksdb::DB::Open(how, options.directory, &db);
     });
   }

@@ -76,6 +76,7 @@ class CatalogDb {
                                                   const rocksdb::Snapshot* held);
 
   const bool read_only_;
+  std::unique_ptr<rocksdb::Env> view_;  // what a reader of a torn log reads through
   std::unique_ptr<rocksdb::DB> db_;
   Mutex mutex_;
   int held_views_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -14,8 +14,8 @@
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/rocksdb_final_errors.h"
-#include "kvstore/base/rocksdb_log.h"
 #include "kvstore/base/rocksdb_null_logger.h"
+#include "kvstore/base/rocksdb_open.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
 
@@ -144,7 +144,7 @@ absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenWriter(const std::
   index->health_ = health;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  rocksdb::Status opened = OpenRocksDbAfterLoss(options, path, [&](const rocksdb::Options& how) {
+  rocksdb::Status opened = OpenRocksDbToWrite(options, path, [&](const rocksdb::Options& how) {
     return rocksdb::DB::Open(how, path, Families(how), &handles, &db);
   });
   TILEKV_RETURN_IF_ERROR(OpenError(opened, "open"));
@@ -164,9 +164,12 @@ absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenReader(const std::
   rocksdb::DB* db = nullptr;
   // The second path would hold the secondary's own info log; ours goes nowhere, so it is never
   // made.
-  TILEKV_RETURN_IF_ERROR(FromRocks(rocksdb::DB::OpenAsSecondary(options, path, path + ".secondary",
-                                                                Families(options), &handles, &db),
-                                   "open for reading"));
+  auto open = [&](const rocksdb::Options& how) {
+    return rocksdb::DB::OpenAsSecondary(how, path, path + ".secondary", Families(how), &handles,
+                                        &db);
+  };
+  TILEKV_RETURN_IF_ERROR(
+      FromRocks(OpenRocksDbToRead(options, path, open, index->view_), "open for reading"));
   index->db_.reset(db);
   index->rows_ = handles[0];
   index->contents_ = handles[1];

@@ -81,6 +81,7 @@ class ObjectIndex {
   absl::Status ScanRows(std::string_view prefix, std::string_view from,
                         const std::function<bool(const ObjectRow&)>& visit);
 
+  std::unique_ptr<rocksdb::Env> view_;  // what a reader of a torn log reads through
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;      // of db_, until it closes
   rocksdb::ColumnFamilyHandle* contents_ = nullptr;  // the same
