@@ -23,6 +23,8 @@ test_packages=(
   # Sanitizers and linters.
   clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 shellcheck git
   python3-venv
+  # The catalog of a cluster, started by tests.
+  etcd-server etcd-client openssl
   # The shells whose completion is tested, beside bash.
   zsh fish
 )

@@ -1,0 +1,69 @@
+// A watch on a range of the catalog's keys, on a thread of its own.
+//
+// It begins with everything in the range, then tells each change; after every loss of its stream
+// (a member that went away, a compaction) it begins with everything again: etcd 3.4 may have
+// forgotten what happened in between. So its user sees every key's newest state, not every state.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kvstore/base/mutex.h"
+#include "kvstore/catalog/catalog.h"
+#include "kvstore/catalog/etcd/etcd_codec.h"
+#include "kvstore/catalog/etcd/etcd_options.h"
+#include "kvstore/catalog/etcd/etcd_rpc.h"
+
+namespace tilekv {
+
+struct CatalogUpdate {
+  bool everything = false;  // what is in the range and not among the entries is not there
+  std::vector<CatalogEntry> entries;
+  std::vector<std::string> deleted;
+  Revision revision;  // up to which all is told
+};
+// Called by one thread, in order; must not wait long. Never after the watch has gone.
+using CatalogUpdateCallback = std::function<void(const CatalogUpdate&)>;
+
+class CatalogWatch {
+ public:
+  virtual ~CatalogWatch() = default;  // not from the callback
+};
+
+// Everything in the range at one revision.
+using ListEverything = std::function<absl::StatusOr<CatalogPage>()>;
+
+class EtcdWatch : public CatalogWatch {
+ public:
+  // `rpc`, `codec` and `options` outlive the watch, and what `list` uses does too.
+  EtcdWatch(EtcdRpc& rpc, const EtcdCodec& codec, const EtcdOptions& options, std::string start,
+            std::string end, ListEverything list, CatalogUpdateCallback callback);
+  ~EtcdWatch() override;
+
+ private:
+  void Run();
+  // One listing and the stream after it. True when there was a listing.
+  bool Follow();
+  // False: the stream is of no more use.
+  bool Tell(const etcdserverpb::WatchResponse& response);
+  bool Stopping();
+
+  EtcdRpc& rpc_;
+  const EtcdCodec& codec_;
+  const EtcdOptions& options_;
+  const std::string start_;
+  const std::string end_;
+  const ListEverything list_;
+  const CatalogUpdateCallback callback_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<EtcdWatchStream> stream_ ABSL_GUARDED_BY(mutex_);  // Read without the lock
+  std::thread thread_;
+};
+
+}  // namespace tilekv
