@@ -6,31 +6,40 @@
 #include "kvstore/node/local_node.h"
 #include "kvstore/node/open_catalog.h"
 #include "kvstore/node_store.h"
+#include "kvstore/object/read_only_engine.h"
 
 namespace tilekv {
 namespace {
 
 // In the order of their lives.
 struct OwnedNode {
-  std::unique_ptr<LocalEngine> objects;
+  std::unique_ptr<ObjectStore> objects;
   std::unique_ptr<Catalog> catalog;
   std::unique_ptr<LocalNode> node;
 };
 
 }  // namespace
 
-absl::Status SimulatedStore::Open() {
+absl::Status SimulatedStore::Open() { return OpenAs(false); }
+absl::Status SimulatedStore::OpenToRead() { return OpenAs(true); }
+
+absl::Status SimulatedStore::OpenAs(bool read_only) {
   auto owned = std::make_shared<OwnedNode>();
   LocalEngineOptions engine;
   engine.directory = kDirectory;
-  engine.create_if_missing = true;
+  engine.create_if_missing = !read_only;
   engine.file_system = disk.file_system();
   engine.rocksdb_env = &env;
   engine.clock = &clock;
   engine.random = &random_;
-  TILEKV_ASSIGN_OR_RETURN(owned->objects, LocalEngine::Open(engine));
+  if (read_only) {
+    TILEKV_ASSIGN_OR_RETURN(owned->objects, ReadOnlyEngine::Open(engine));
+  } else {
+    TILEKV_ASSIGN_OR_RETURN(owned->objects, LocalEngine::Open(engine));
+  }
   LocalCatalogOptions catalog;
   catalog.directory = kDirectory;
+  catalog.read_only = read_only;
   catalog.rocksdb_env = &env;
   catalog.clock = &clock;
   catalog.random = &random_;

@@ -23,6 +23,8 @@ class SimulatedStore {
 
   // Makes the store where there is none.
   absl::Status Open();
+  // As one who only reads: changes nothing, and needs a whole store.
+  absl::Status OpenToRead();
   void Close() { store_.reset(); }
   KvStore& operator*() { return *store_; }
   KvStore* operator->() { return store_.get(); }
@@ -35,6 +37,8 @@ class SimulatedStore {
   ManualClock clock;
 
  private:
+  absl::Status OpenAs(bool read_only);
+
   SeededRandom random_;
   std::unique_ptr<KvStore> store_;
 };
