@@ -27,6 +27,8 @@ test_packages=(
   etcd-server etcd-client openssl
   # The shells whose completion is tested, beside bash.
   zsh fish
+  # Models of docs/models.
+  spin
 )
 
 bench_packages=(libhiredis-dev redis-server etcd-server python3-matplotlib git)
