@@ -82,8 +82,8 @@ KeyRange SessionRange() { return PrefixRange(kSessions); }
 std::string CommitKey(std::string_view commit_id) {
   return kCommits + HexEncode(AsBytes(commit_id));
 }
-std::string FreedKey(std::string_view store_uuid) {
-  return fmt::format("{}{}", kFreed, store_uuid);
+std::string FreedKey(Revision since, std::string_view id) {
+  return fmt::format("{}{:016x}/{}", kFreed, since.value, HexEncode(AsBytes(id)));
 }
 KeyRange FreedRange() { return PrefixRange(kFreed); }
 KeyRange CommitRange() { return PrefixRange(kCommits); }

@@ -19,8 +19,8 @@ struct KeyRange {
 inline constexpr char kLineKey[] = "line";
 inline constexpr char kRoundKey[] = "round";
 inline constexpr char kClusterMapKey[] = "map";
-// Of a store's node: what it has taken out of use.
-std::string FreedKey(std::string_view store_uuid);
+// Of an object that a name needed since this revision and needs no longer. `id` is raw bytes.
+std::string FreedKey(Revision since, std::string_view id);
 KeyRange FreedRange();
 
 std::string ValueKey(std::string_view key);

@@ -9,6 +9,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
+#include "kvstore/node/freed.h"
 #include "kvstore/node/tree_walk.h"
 #include "kvstore/wire/object_messages.h"
 
@@ -18,10 +19,15 @@ namespace {
 constexpr int64_t kMicrosPerSecond = 1'000'000;
 constexpr int kMaxRestarts = 3;
 constexpr size_t kSweepBatch = 1'024;
+constexpr size_t kRowsAtOnce = 16 * kSweepBatch;  // read between two looks at the caller's context
 
 // Versions deleted up to then are purged.
 int64_t GraceOverMicros(NodeContext& node) {
   return node.clock.WallMicros() - kDeleteGrace_s * kMicrosPerSecond;
+}
+
+bool IsTooMuch(uint64_t lost, uint64_t of) {
+  return lost > kCollectHoldBytes && lost > of / 100 * kCollectHoldPercent;
 }
 
 }  // namespace
@@ -30,7 +36,7 @@ struct Collector::Round {
   std::string value;  // random: tells this round from every other
   Revision record_mod;
   Revision fence;
-  uint64_t freed_bytes = 0;  // at its snapshot, by all stores
+  Revision snapshot;  // S
   std::optional<LiveList> live;
   // Of a dry run: versions deleted up to then would have been purged; 0: none.
   int64_t would_purge_micros = 0;
@@ -103,7 +109,8 @@ absl::Status Collector::BeginRound(Round& round) {
 
 absl::Status Collector::FindFence(Round& round, CatalogSnapshot& snapshot,
                                   v1::CollectResponse& response) {
-  round.fence = snapshot.revision().Next();
+  round.snapshot = snapshot.revision();
+  round.fence = round.snapshot.Next();
   KeyRange range = SessionRange();
   TILEKV_RETURN_IF_ERROR(
       VisitEntries(snapshot, range.start, range.end, [&](const CatalogEntry& entry) {
@@ -166,18 +173,8 @@ absl::StatusOr<bool> Collector::FindLive(Round& round, CatalogSnapshot& snapshot
     return add(value.record.object(), ValueKey(value.key), value.mod, WhoseText(value));
   }));
   if (!whole) return false;
-  round.walk.reset();
   TILEKV_RETURN_IF_ERROR(round.live->Finish());
   return true;
-}
-
-absl::Status Collector::CountFreed(Round& round, CatalogSnapshot& snapshot) {
-  KeyRange range = FreedRange();
-  return VisitEntries(snapshot, range.start, range.end, [&round](const CatalogEntry& entry) {
-    v1::FreedRecord record;
-    if (record.ParseFromString(entry.value)) round.freed_bytes += record.bytes();
-    return absl::OkStatus();
-  });
 }
 
 absl::StatusOr<v1::RoundRecord> Collector::ReadRecord() {
@@ -198,8 +195,23 @@ absl::Status Collector::WriteRecord(Round& round, const v1::RoundRecord& record)
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Collector::CheckLoss(Round& round, const v1::CollectRequest& request,
-                                          v1::CollectResponse& response) {
+absl::StatusOr<uint64_t> Collector::Unexplained(Round& round, CatalogSnapshot& snapshot,
+                                                uint64_t live_bytes_before,
+                                                Revision snapshot_before,
+                                                const CallContext& context) {
+  uint64_t live = round.live->bytes();
+  uint64_t lost = live_bytes_before - std::min(live_bytes_before, live);
+  if (!IsTooMuch(lost, live_bytes_before)) return 0;
+  TILEKV_ASSIGN_OR_RETURN(uint64_t freed, FreedBytes(node_, snapshot, snapshot_before, *round.live,
+                                                     *round.walk, context));
+  lost -= std::min(lost, freed);
+  return IsTooMuch(lost, live_bytes_before) ? lost : 0;
+}
+
+absl::StatusOr<bool> Collector::CheckLoss(Round& round, CatalogSnapshot& snapshot,
+                                          const v1::CollectRequest& request,
+                                          v1::CollectResponse& response,
+                                          const CallContext& context) {
   TILEKV_ASSIGN_OR_RETURN(v1::RoundRecord record, ReadRecord());
   bool confirmed = !request.confirm().empty();
   if (confirmed && request.confirm() != record.held()) {
@@ -210,37 +222,50 @@ absl::StatusOr<bool> Collector::CheckLoss(Round& round, const v1::CollectRequest
                                        "before you confirm it",
                                        HexEncode(AsBytes(record.held()))));
   }
-  // What a person has confirmed is the new state to start from: a further loss is held again.
-  uint64_t before = confirmed ? record.held_live_bytes() : record.live_bytes();
-  uint64_t freed_before = confirmed ? record.held_freed_bytes() : record.freed_bytes();
-  uint64_t freed = round.freed_bytes - std::min(round.freed_bytes, freed_before);
-  uint64_t explained = round.live->bytes() + freed;
-  uint64_t lost = before - std::min(before, explained);
-  if (lost <= kCollectHoldBytes || lost <= before / 100 * kCollectHoldPercent) {
-    return true;
+  // It keeps its name while it is held, so that what was read in a log can be confirmed, and stands
+  // for no more than that.
+  bool further_loss = record.held().empty();
+  if (!further_loss) {
+    TILEKV_ASSIGN_OR_RETURN(uint64_t further, Unexplained(round, snapshot, record.held_live_bytes(),
+                                                          {record.held_snapshot_rev()}, context));
+    further_loss = further > 0;
   }
+  if (confirmed && !further_loss) return true;
+  TILEKV_ASSIGN_OR_RETURN(uint64_t lost, Unexplained(round, snapshot, record.live_bytes(),
+                                                     {record.snapshot_rev()}, context));
+  if (lost == 0) return true;
   response.set_unexplained_bytes(lost);
   if (!node_.holds_rounds) return true;
   response.set_held(true);
-  // It keeps its name while it is held, so that what was read in a log can be confirmed.
-  if (record.held().empty() && !request.dry_run()) record.set_held(round.value);
+  if (request.dry_run()) {  // what it would delete is told
+    if (!further_loss) response.set_round(record.held());
+    return true;
+  }
+  TILEKV_RETURN_IF_ERROR(Hold(round, record, further_loss));
   response.set_round(record.held());
-  if (request.dry_run()) return true;  // what it would delete is told
-  record.set_held_live_bytes(round.live->bytes());
-  record.set_held_freed_bytes(round.freed_bytes);
+  return false;
+}
+
+absl::Status Collector::Hold(Round& round, v1::RoundRecord& record, bool further_loss) {
+  if (further_loss) record.set_held(round.value);
+  // What is added under a name may not go unseen either.
+  if (further_loss || round.live->bytes() >= record.held_live_bytes()) {
+    record.set_held_live_bytes(round.live->bytes());
+    record.set_held_snapshot_rev(round.snapshot.value);
+  }
   TILEKV_RETURN_IF_ERROR(WriteRecord(round, record));
   held_ = true;
-  return false;
+  return absl::OkStatus();
 }
 
 absl::Status Collector::StoreFence(Round& round) {
   TILEKV_ASSIGN_OR_RETURN(v1::RoundRecord record, ReadRecord());
   record.set_fence(round.fence.value);
   record.set_live_bytes(round.live->bytes());
-  record.set_freed_bytes(round.freed_bytes);
+  record.set_snapshot_rev(round.snapshot.value);
   record.clear_held();
   record.clear_held_live_bytes();
-  record.clear_held_freed_bytes();
+  record.clear_held_snapshot_rev();
   TILEKV_RETURN_IF_ERROR(WriteRecord(round, record));
   sessions_.RaiseFence(round.fence);
   held_ = false;
@@ -278,10 +303,11 @@ absl::StatusOr<bool> Collector::NextBatch(const Round& round, LiveList::Cursor& 
                                           std::vector<ObjectRow>& batch,
                                           v1::CollectResponse& response) {
   batch.clear();
+  size_t read = 0;
   bool more = false;
   absl::Status failed;
   TILEKV_RETURN_IF_ERROR(node_.objects.Scan(node_.domain, after, [&](const ObjectRow& row) {
-    if (batch.size() == kSweepBatch) {
+    if (batch.size() == kSweepBatch || read++ == kRowsAtOnce) {
       more = true;
       return false;
     }
@@ -366,20 +392,22 @@ absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
   }
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogSnapshot> snapshot, node_.catalog.Snapshot());
   TILEKV_RETURN_IF_ERROR(FindFence(round, *snapshot, response));
-  TILEKV_RETURN_IF_ERROR(CountFreed(round, *snapshot));
   TILEKV_ASSIGN_OR_RETURN(bool whole, FindLive(round, *snapshot, context));
   if (!whole) return std::nullopt;
-  snapshot.reset();
   response.set_live_objects(round.live->objects());
   response.set_live_bytes(round.live->bytes());
-  TILEKV_ASSIGN_OR_RETURN(bool goes_on, CheckLoss(round, request, response));
+  TILEKV_ASSIGN_OR_RETURN(bool goes_on, CheckLoss(round, *snapshot, request, response, context));
   if (!goes_on) return response;
+  snapshot.reset();
+  round.walk.reset();
   TILEKV_CRASH_POINT("collector.live_found");
   if (!request.dry_run()) TILEKV_RETURN_IF_ERROR(StoreFence(round));
   TILEKV_CRASH_POINT("collector.fence_stored");
   TILEKV_RETURN_IF_ERROR(Sweep(round, request.dry_run(), response, context));
   TILEKV_CRASH_POINT("collector.swept");
-  if (!request.dry_run()) TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
+  if (request.dry_run()) return response;
+  TILEKV_RETURN_IF_ERROR(RemoveFreed(node_, round.snapshot));
+  TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
   return response;
 }
 

@@ -7,10 +7,11 @@
 // 4. L: everything that the records of S reach, through trees (live_list.h). A tree that cannot be
 //    read ends the round with an error that names it, unless its record is gone meanwhile: then the
 //    round begins again.
-// 4a. Records only go by purges, deletes and overwrites, which count what they free in their own
-//    transactions. If L lost far more since the last round than these explain, records were lost:
-//    on a node the round is held, which moves no fence and deletes nothing, until a person names it
-//    in a round that confirms it. Elsewhere the loss is reported and the round goes on.
+// 4a. Records only go by purges, deletes, overwrites and moves, which write down what they free
+//    (freed.h). If L lost far more since the last round than these explain, records were lost: on a
+//    node the round is held, which moves no fence and deletes nothing, until a person names it in a
+//    round that confirms it. The name stands for what had been lost when it was given: a further
+//    loss gets another name. Elsewhere the loss is reported and the round goes on.
 // 5. The fence is stored in the round record, if it is still this round's, and raised: a session
 //    below it puts and links no more.
 // 6. Sweep: a batch at a time, after the round record was read and is still this round's: objects
@@ -65,10 +66,15 @@ class Collector {
   absl::Status BeginRound(Round& round);
   absl::StatusOr<v1::RoundRecord> ReadRecord();
   absl::Status WriteRecord(Round& round, const v1::RoundRecord& record);
-  absl::Status CountFreed(Round& round, CatalogSnapshot& snapshot);
+  // The bytes of L that went since an earlier round without an explanation; 0: within bounds.
+  absl::StatusOr<uint64_t> Unexplained(Round& round, CatalogSnapshot& snapshot,
+                                       uint64_t live_bytes_before, Revision snapshot_before,
+                                       const CallContext& context);
   // Whether the round goes on.
-  absl::StatusOr<bool> CheckLoss(Round& round, const v1::CollectRequest& request,
-                                 v1::CollectResponse& response);
+  absl::StatusOr<bool> CheckLoss(Round& round, CatalogSnapshot& snapshot,
+                                 const v1::CollectRequest& request, v1::CollectResponse& response,
+                                 const CallContext& context);
+  absl::Status Hold(Round& round, v1::RoundRecord& record, bool further_loss);
   absl::Status StoreFence(Round& round);
   absl::StatusOr<bool> IsCurrent(const Round& round);
   absl::Status FindFence(Round& round, CatalogSnapshot& snapshot, v1::CollectResponse& response);

@@ -25,12 +25,6 @@ class CollectorTest : public NodeTest {
     request.set_number(number);
     return node_->UndeleteVersion(request)->restored();
   }
-  uint64_t Freed() {
-    v1::FreedRecord record;
-    auto entry = *catalog_.Get(FreedKey(objects_.store_uuid()));
-    EXPECT_TRUE(!entry || record.ParseFromString(entry->value));
-    return record.bytes();
-  }
 };
 
 TEST_F(CollectorTest, ADeletedVersionIsPurgedWhenItsGraceIsOver) {
@@ -131,133 +125,38 @@ TEST_F(CollectorTest, EndingSessionsLeavesPutsByKeyAlone) {
   EXPECT_EQ(ValueOf("k"), content);
 }
 
-TEST_F(CollectorTest, WhatPurgesDeletesAndOverwritesFreeIsCounted) {
+TEST_F(CollectorTest, ARoundRemovesTheRecordsOfWhatWasFreedThatItHasRead) {
+  KeyRange range = FreedRange();
+  auto records = [&] { return catalog_.List(range.start, range.end, 10)->entries.size(); };
+  Import("m", "tile");
   ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(5'000, 'a')).ok());
-  EXPECT_EQ(Freed(), 0u);
-  ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(3'000, 'b')).ok());
-  EXPECT_EQ(Freed(), 5'000u);
-  ASSERT_TRUE(PutValue(HeaderOf("k"), "in its record").ok());
-  EXPECT_EQ(Freed(), 8'000u);
-  ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(2'000, 'c')).ok());
-  v1::DeleteValueRequest remove;
-  remove.set_key("k");
-  ASSERT_TRUE(node_->DeleteValue(remove)->applied());
-  EXPECT_EQ(Freed(), 10'000u) << "what lives in its record is no object";
-  v1::BeginSessionResponse session = Begin();
-  v1::CommitRequest commit = CommitOf(session, PutRoot(session.session_rev(), "tile"), "m");
-  commit.set_logical_bytes(700);
-  ASSERT_TRUE(node_->Commit(commit)->applied());
-  Delete("m");
-  EXPECT_EQ(Freed(), 10'000u) << "it can be brought back";
-  clock_.Advance(kDeleteGrace_s * kSecondMicros);
-  ASSERT_TRUE(node_->Collect({}).ok());
-  EXPECT_EQ(Freed(), 10'700u);
-}
-
-class HeldRoundTest : public CollectorTest {
- protected:
-  HeldRoundTest() {
-    NodeOptions options;
-    options.clock = &clock_;
-    options.random = &random_;
-    options.holds_rounds = true;
-    holding_ = *LocalNode::Create(objects_, catalog_, options);
-    garbage_ = PutObject(Begin().session_rev(), 0, "garbage");
-    clock_.Advance(kSessionLease_s * kSecondMicros);
-  }
-  // As if so much had been in use when the last round ended.
-  void SetBytesOfLastRound(uint64_t bytes) {
-    v1::RoundRecord record;
-    record.set_live_bytes(bytes);
-    ASSERT_TRUE(catalog_
-                    .Txn({.compares = {},
-                          .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}})
-                    .ok());
-  }
-
-  std::unique_ptr<LocalNode> holding_;
-  ObjectRef garbage_;
-};
-
-TEST_F(HeldRoundTest, ALossThatNothingExplainsIsHeldUntilItIsConfirmedByName) {
-  SetBytesOfLastRound(40 * kGiB);
-  v1::CollectResponse round = *holding_->Collect({});
-  EXPECT_TRUE(round.held());
-  EXPECT_EQ(round.unexplained_bytes(), 40 * kGiB);
-  EXPECT_EQ(round.round().size(), 16u);
-  EXPECT_EQ(round.deleted_objects(), 0u);
-  EXPECT_TRUE(IsThere(garbage_));
-  EXPECT_TRUE(holding_->collection_held());
-  EXPECT_EQ(holding_->Collect({})->round(), round.round()) << "it keeps its name";
-
-  v1::CollectRequest wrong;
-  wrong.set_confirm("another");
-  EXPECT_EQ(GetReason(holding_->Collect(wrong).status()), Reason::kInvalidArgument);
-  EXPECT_TRUE(IsThere(garbage_));
-  v1::CollectRequest right;
-  right.set_confirm(round.round());
-  v1::CollectResponse confirmed = *holding_->Collect(right);
-  EXPECT_FALSE(confirmed.held());
-  EXPECT_FALSE(IsThere(garbage_));
-  EXPECT_FALSE(holding_->collection_held());
-  EXPECT_FALSE(holding_->Collect({})->held());
-  EXPECT_EQ(GetReason(holding_->Collect(right).status()), Reason::kInvalidArgument) << "it is over";
-}
-
-TEST_F(HeldRoundTest, AHeldRoundMovesNoFence) {
-  SetBytesOfLastRound(40 * kGiB);
-  v1::BeginSessionResponse session = Begin();
-  v1::EndSessionRequest end;
-  end.set_token(session.token());
-  ASSERT_TRUE(node_->EndSession(end).ok());
-  v1::LinkRequest link;
-  link.set_session_rev(session.session_rev());
-  ASSERT_TRUE(holding_->Collect({})->held());
-  EXPECT_TRUE(holding_->Link(link).ok()) << "of another node's session, as far as it knows";
-  SetBytesOfLastRound(0);
-  ASSERT_FALSE(holding_->Collect({})->held());
-  EXPECT_EQ(GetReason(holding_->Link(link).status()), Reason::kSessionLost);
-}
-
-TEST_F(HeldRoundTest, IsHeldStillAfterARestart) {
-  SetBytesOfLastRound(40 * kGiB);
-  ASSERT_TRUE(holding_->Collect({})->held());
-  NodeOptions options;
-  options.holds_rounds = true;
-  auto again = LocalNode::Create(objects_, catalog_, options);
-  ASSERT_TRUE(again.ok());
-  EXPECT_TRUE((*again)->collection_held());
-  EXPECT_TRUE((*again)->Collect({})->held());
-}
-
-TEST_F(HeldRoundTest, ADryRunShowsWhatAHeldRoundWouldDelete) {
-  SetBytesOfLastRound(40 * kGiB);
-  v1::CollectRequest dry;
-  dry.set_dry_run(true);
-  v1::CollectResponse would = *holding_->Collect(dry);
-  EXPECT_TRUE(would.held());
-  EXPECT_EQ(would.deleted_objects(), 1u);
-  EXPECT_FALSE(holding_->collection_held());
-}
-
-TEST_F(HeldRoundTest, WhereNobodyWaitsTheLossIsReportedAndTheRoundGoesOn) {
-  SetBytesOfLastRound(40 * kGiB);
-  v1::CollectResponse round = *node_->Collect({});
-  EXPECT_FALSE(round.held());
-  EXPECT_EQ(round.unexplained_bytes(), 40 * kGiB);
-  EXPECT_FALSE(IsThere(garbage_));
-}
-
-TEST_F(HeldRoundTest, ALossWithinEitherBoundOrExplainedIsNotHeld) {
-  SetBytesOfLastRound(kCollectHoldBytes);
-  EXPECT_FALSE(holding_->Collect({})->held()) << "all of it, but no more than 10 GiB";
-  v1::BeginSessionResponse session = Begin();
-  v1::CommitRequest commit = CommitOf(session, PutRoot(session.session_rev(), "tile"), "m");
-  commit.set_logical_bytes(35 * kGiB);
-  ASSERT_TRUE(node_->Commit(commit)->applied());
-  SetBytesOfLastRound(40 * kGiB);
+  ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(5'000, 'b')).ok());
   Delete("m", true);
-  EXPECT_FALSE(holding_->Collect({})->held()) << "35 of 40 GiB were deleted";
+  EXPECT_EQ(records(), 2u);
+  Once("collector.before_delete",
+       [&] { ASSERT_TRUE(PutValue(HeaderOf("k"), std::string(5'000, 'c')).ok()); });
+  ASSERT_TRUE(node_->Collect({}).ok());
+  EXPECT_EQ(records(), 1u) << "of what came after its snapshot";
+  ASSERT_TRUE(node_->Collect({}).ok());
+  EXPECT_EQ(records(), 0u);
+}
+
+TEST_F(CollectorTest, ACallThatIsCancelledEndsTheRoundWithinAStoreWithoutGarbage) {
+  v1::BeginSessionResponse session = Begin();
+  Tree tree;
+  tree.level = 3;
+  tree.type = TreeType::kManifestRoot;
+  for (int i = 0; i < 40'000; ++i) {
+    tree.children.push_back(PutObject(session.session_rev(), 0, std::to_string(i)));
+  }
+  ObjectRef root = PutObject(session.session_rev(), 3, EncodeTree(tree));
+  ASSERT_TRUE(node_->Commit(CommitOf(session, root, "m"))->applied());
+  CallContext context{.cancel = std::make_shared<CancelToken>()};
+  objects_.scanned = [&](int rows) {
+    if (rows == 1'000) context.cancel->Cancel();
+  };
+  EXPECT_EQ(GetReason(node_->Collect({}, context).status()), Reason::kCancelled);
+  EXPECT_LT(objects_.rows_scanned, 20'000);
 }
 
 TEST_F(CollectorTest, CommitRecordsAreKeptTwoDays) {

@@ -176,11 +176,15 @@ void LiveList::Count(const Entry& entry) {
   bytes_ += entry.length;
 }
 
-absl::Status LiveList::Finish() {
+absl::Status LiveList::Finish(const LiveList* except) {
+  static const LiveList kNothing({}, 0);
+  Cursor left_out(except == nullptr ? kNothing : *except);
   SortEntries();
   if (runs_.empty()) {
     prefixes_.reserve(entries_.size());
     for (const Entry& entry : entries_) {
+      TILEKV_ASSIGN_OR_RETURN(bool leave_out, left_out.Contains(entry.prefix));
+      if (leave_out) continue;
       Count(entry);
       prefixes_.push_back(entry.prefix);
     }
@@ -191,7 +195,9 @@ absl::Status LiveList::Finish() {
   std::vector<Entry>().swap(entries_);
   TILEKV_ASSIGN_OR_RETURN(list_, NewFile());
   Appender<uint64_t> out(*list_);
-  TILEKV_RETURN_IF_ERROR(Merge([&](const Entry& entry) {
+  TILEKV_RETURN_IF_ERROR(Merge([&](const Entry& entry) -> absl::Status {
+    TILEKV_ASSIGN_OR_RETURN(bool leave_out, left_out.Contains(entry.prefix));
+    if (leave_out) return absl::OkStatus();
     Count(entry);
     return out.Append(entry.prefix);
   }));

@@ -29,8 +29,8 @@ class LiveList {
   LiveList(ScratchSpace scratch, uint64_t memory_bytes);
 
   absl::Status Add(const ObjectRef& ref);
-  // Sorts and counts. Nothing is added after it.
-  absl::Status Finish();
+  // Sorts and counts. Nothing is added after it. What is in `except`, a finished list, is left out.
+  absl::Status Finish(const LiveList* except = nullptr);
 
   // After Finish. Objects that differ in more than their first 8 bytes, and the sum of lengths.
   uint64_t objects() const { return objects_; }

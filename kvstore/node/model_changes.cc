@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
+#include "kvstore/node/freed.h"
 #include "kvstore/node/models.h"
 
 namespace tilekv {
@@ -16,9 +17,11 @@ absl::Status CheckModel(const std::string& ns, const std::string& name) {
 }
 
 // Deletes a version's record, its tags with it.
-void AddPurge(const std::string& ns, const std::string& name, uint64_t number, const Tags& tags,
-              CatalogTxn& txn) {
+void AddPurge(const std::string& ns, const std::string& name, const VersionState& version,
+              const Tags& tags, CatalogTxn& txn) {
+  const uint64_t number = version.record.number();
   txn.writes.push_back(CatalogWrite::Delete(VersionKey(ns, name, number)));
+  if (!version.damaged) txn.writes.push_back(FreedWrite(version.record, version.create));
   for (const auto& [tag, tagged] : tags) {
     if (tagged == number) txn.writes.push_back(CatalogWrite::Delete(TagKey(ns, name, tag)));
   }
@@ -138,8 +141,7 @@ absl::StatusOr<bool> Models::PlanDelete(const v1::DeleteVersionsRequest& request
       leaving.insert(number);
     }
     if (request.now()) {
-      AddPurge(ns, name, number, tags, txn);
-      head.freed_bytes += version->record.logical_bytes();
+      AddPurge(ns, name, *version, tags, txn);
       if (!version->live()) head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     } else {
       version->record.set_deleted_micros(std::max<int64_t>(node_.clock.WallMicros(), 1));
@@ -208,8 +210,7 @@ absl::StatusOr<bool> Models::Purge(const std::string& ns, const std::string& nam
     if (!version || version->live() || version->mod != mod) return false;
     txn.compares.push_back(Compare::Mod(VersionKey(ns, name, number), mod));
     TILEKV_ASSIGN_OR_RETURN(Tags tags, ReadTags(node_, ns, name));
-    AddPurge(ns, name, number, tags, txn);
-    head.freed_bytes += version->record.logical_bytes();
+    AddPurge(ns, name, *version, tags, txn);
     head.head.set_deleted_versions(head.head.deleted_versions() - 1);
     return true;
   };

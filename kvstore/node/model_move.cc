@@ -6,6 +6,8 @@
 //    them under the new one. Every change of a model writes its head, so none is lost between.
 // 4. Both heads stay and keep the greatest next number of the two: numbers are never used twice,
 //    whichever way models are moved.
+// 5. What the old name needed is written down as freed: a purge under the new name says since when
+//    that one needed it, which may be after the collector's last round.
 // Trees of earlier commits keep the old name: it is of the past, and nothing reads it back.
 #include <algorithm>
 
@@ -14,6 +16,7 @@
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
+#include "kvstore/node/freed.h"
 #include "kvstore/node/models.h"
 
 namespace tilekv {
@@ -35,13 +38,17 @@ absl::StatusOr<uint64_t> MoveRange(NodeContext& node, KeyRange range, const NewK
     for (CatalogEntry& entry : page.entries) {
       std::optional<ModelKeyParts> parts = ParseModelKey(entry.key);
       if (!parts) continue;
+      v1::VersionRecord version;
+      if (parts->number != 0 && version.ParseFromString(entry.value)) {
+        txn.writes.push_back(FreedWrite(version, entry.create_revision));
+      }
       txn.writes.push_back(CatalogWrite::Put(new_key(*parts), std::move(entry.value)));
       txn.writes.push_back(CatalogWrite::Delete(entry.key));
       ++count;
     }
     more = page.more;
     if (more) range.start = page.entries.back().key + '\0';
-    if (txn.writes.size() > 2 * kMaxMovedRecords) {
+    if (count > kMaxMovedRecords) {
       return MakeError(Reason::kInvalidArgument,
                        fmt::format("it has more than {} versions and tags; copy those that matter "
                                    "with 'tilekv model cp'",

@@ -159,7 +159,7 @@ absl::StatusOr<bool> ChangeModel(NodeContext& node, const std::string& ns, const
     TILEKV_ASSIGN_OR_RETURN(bool wanted, plan(head, txn));
     if (!wanted) return false;
     AddHead(txn, ns, name, head);
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn), purpose, head.freed_bytes));
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn), purpose));
     if (result.applied) return true;
   }
   return TooManyTries(fmt::format("model {}", ModelText(ns, name)));

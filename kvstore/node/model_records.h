@@ -19,8 +19,7 @@ namespace tilekv {
 struct HeadState {
   bool exists = false;
   v1::ModelHead head;
-  Revision mod;              // 0: absent
-  uint64_t freed_bytes = 0;  // what the planned change takes out of use
+  Revision mod;  // 0: absent
 };
 struct VersionState {
   v1::VersionRecord record;

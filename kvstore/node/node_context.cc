@@ -29,9 +29,6 @@ absl::Status NodeContext::Start() {
   line_id_ = line.line_id();
   line_revision_ = entry->mod_revision;
   TILEKV_ASSIGN_OR_RETURN(start_revision_, catalog.CurrentRevision());
-  TILEKV_ASSIGN_OR_RETURN(entry, catalog.Get(FreedKey(objects.store_uuid())));
-  v1::FreedRecord freed;
-  if (entry && freed.ParseFromString(entry->value)) freed_bytes_ = freed.bytes();
   return absl::OkStatus();
 }
 
@@ -40,8 +37,7 @@ absl::Status NodeContext::CheckHealth() {
   return catalog.CheckWritable();
 }
 
-absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose,
-                                           uint64_t freed_bytes) {
+absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose) {
   if (purpose == TxnPurpose::kRemove) {
     objects.MakeRoomForDelete();
   } else {
@@ -52,16 +48,7 @@ absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose,
     TILEKV_RETURN_IF_ERROR(objects.CheckWritable(added_bytes));
   }
   txn.compares.push_back(Compare::Mod(kLineKey, line_revision_));
-  if (freed_bytes > 0) {
-    v1::FreedRecord freed;
-    freed.set_bytes(freed_bytes_ += freed_bytes);
-    txn.writes.push_back(
-        CatalogWrite::Put(FreedKey(objects.store_uuid()), freed.SerializeAsString()));
-  }
-  absl::StatusOr<TxnResult> outcome = catalog.Txn(txn);
-  // An unknown outcome may have counted it.
-  if (outcome.ok() && !outcome->applied) freed_bytes_ -= freed_bytes;
-  TILEKV_ASSIGN_OR_RETURN(TxnResult result, std::move(outcome));
+  TILEKV_ASSIGN_OR_RETURN(TxnResult result, catalog.Txn(txn));
   if (result.failed_compare == txn.compares.size() - 1) {
     return MakeError(Reason::kCatalogRewound,
                      "the catalog is on another line than when this node began");

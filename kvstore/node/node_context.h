@@ -1,7 +1,6 @@
 // What every part of a node works on: its objects, the catalog and its line, time and randomness.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -42,9 +41,7 @@ class NodeContext {
   // Reads which line the catalog is on. DATA_LOSS when that record is gone.
   absl::Status Start();
   // The transaction, with the line compared last. CATALOG_REWOUND when the line is another.
-  // `freed_bytes` are what its writes take out of use: counted in the same transaction.
-  absl::StatusOr<TxnResult> Txn(CatalogTxn txn, TxnPurpose purpose = TxnPurpose::kAdd,
-                                uint64_t freed_bytes = 0);
+  absl::StatusOr<TxnResult> Txn(CatalogTxn txn, TxnPurpose purpose = TxnPurpose::kAdd);
   // Whether objects and names can be added. STORE_FAILED; a full store is no failure.
   absl::Status CheckHealth();
 
@@ -66,9 +63,6 @@ class NodeContext {
   std::string line_id_;
   Revision line_revision_;
   Revision start_revision_;
-  // As FreedRecord has it. Of transactions at the same time the one that is written last may leave
-  // the smaller sum, which the next one mends.
-  std::atomic<uint64_t> freed_bytes_{0};
 };
 
 }  // namespace tilekv

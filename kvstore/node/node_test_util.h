@@ -2,7 +2,9 @@
 // decides.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,19 @@ class TestObjects : public MemoryObjectStore {
   using MemoryObjectStore::MemoryObjectStore;
   absl::Status CheckWritable(uint64_t /*bytes*/) override { return writable; }
   void MakeRoomForDelete() override { ++rooms_made; }
+  absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
+                    const std::function<bool(const ObjectRow&)>& visit) override {
+    return MemoryObjectStore::Scan(domain, after, [&](const ObjectRow& row) {
+      ++rows_scanned;
+      if (scanned != nullptr) scanned(rows_scanned);
+      return visit(row);
+    });
+  }
 
   absl::Status writable;
   int rooms_made = 0;
+  std::function<void(int rows)> scanned;  // sees every row
+  int rows_scanned = 0;
 };
 
 class NodeTest : public testing::Test {

@@ -9,6 +9,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
 #include "kvstore/node/commit.h"
+#include "kvstore/node/freed.h"
 #include "kvstore/node/model_records.h"
 #include "kvstore/node/tree_walk.h"
 #include "kvstore/node/value_errors.h"
@@ -56,6 +57,7 @@ absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& no
                                                                  KeyWrite& write) {
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node.catalog.Get(ValueKey(write.key)));
   Revision found = entry ? entry->mod_revision : Revision{};
+  write.freed = entry ? FreedWrite(*entry) : std::nullopt;
   if (write.retry) {
     if (entry && found == write.compare) return std::nullopt;
     if (entry) {
@@ -66,9 +68,6 @@ absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& no
   }
   if (!ConditionHolds(write.condition, found.value)) return Outcome(false, found, 0);
   write.compare = found;
-  v1::ValueRecord replaced;
-  bool has_object = entry && replaced.ParseFromString(entry->value) && replaced.has_object();
-  write.replaced_bytes = has_object ? replaced.length() : 0;
   return std::nullopt;
 }
 
@@ -82,9 +81,9 @@ absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& 
     txn.compares.push_back(Compare::Mod(key, now.compare));
     if (session) txn.compares.push_back(*session);
     txn.writes.push_back(CatalogWrite::Put(key, record.SerializeAsString()));
+    if (now.freed) txn.writes.push_back(*now.freed);
     TILEKV_CRASH_POINT("value.before_transaction");
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result,
-                            node.Txn(std::move(txn), TxnPurpose::kAdd, now.replaced_bytes));
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn)));
     TILEKV_CRASH_POINT("value.after_transaction");
     if (result.applied) return Outcome(true, result.revision, record.length());
     if (result.failed_compare == 1u) {
@@ -129,7 +128,7 @@ absl::Status ValueWriter::FixCompare() {
                  {header_.compare()}};
   TILEKV_ASSIGN_OR_RETURN(settled_, FixKeyCompare(node_, write));
   compare_ = write.compare;
-  replaced_bytes_ = write.replaced_bytes;
+  freed_ = std::move(write.freed);
   return absl::OkStatus();
 }
 
@@ -238,8 +237,9 @@ absl::StatusOr<v1::PutValueOutcome> ValueWriter::Finish(const CallContext& conte
   TILEKV_RETURN_IF_ERROR(StoreContent(context));
   record_.set_request_id(header_.request_id());
   record_.set_modified_micros(node_.clock.WallMicros());
-  KeyWrite write{header_.key(), header_.request_id(), header_.condition(), header_.has_compare(),
-                 compare_,      replaced_bytes_};
+  KeyWrite write{
+      header_.key(), header_.request_id(), header_.condition(), header_.has_compare(), compare_,
+      freed_};
   return WriteKey(node_, write, record_, session_compare_);
 }
 

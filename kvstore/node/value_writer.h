@@ -5,9 +5,8 @@
 // 2. A condition that is not met, and a retry whose first try succeeded (the record carries its
 //    request id), are settled at once: what follows is taken and thrown away.
 // 3. Content up to the catalog's inline_value_bytes() goes into the record; more becomes an object,
-// put in the
-//    node's rolling session, whose record the transaction compares. A chunked blob's root is walked
-//    and linked like a commit.
+//    put in the node's rolling session, whose record the transaction compares. A chunked blob's
+//    root is walked and linked like a commit.
 // 4. A compare that fails: in a retry the outcome of the first try cannot be known any more,
 //    OUTCOME_UNKNOWN. So it is for a retry that finds the key absent as at the first try: that may
 //    have written it and another client deleted it, which leaves no trace, and writing again would
@@ -62,7 +61,7 @@ class ValueWriter {
   RollingSession& rolling_;
   const v1::PutValueHeader header_;
   Revision compare_;
-  uint64_t replaced_bytes_ = 0;  // as KeyWrite's
+  std::optional<CatalogWrite> freed_;  // as KeyWrite's
   std::optional<v1::PutValueOutcome> settled_;
   std::string small_;  // content until it is too much to be inline
   std::shared_ptr<const RollingSession::Held> session_;
@@ -86,7 +85,7 @@ struct KeyWrite {
   v1::Condition condition;
   bool retry = false;  // an earlier try with this compare may have been applied
   Revision compare;
-  uint64_t replaced_bytes = 0;  // of the object that the key names now
+  std::optional<CatalogWrite> freed;  // of the object that the key names now
 };
 absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& write,
                                              const v1::ValueRecord& record,

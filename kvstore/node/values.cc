@@ -9,6 +9,7 @@
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
+#include "kvstore/node/freed.h"
 #include "kvstore/node/model_records.h"
 #include "kvstore/node/value_errors.h"
 #include "kvstore/node/value_writer.h"
@@ -89,10 +90,9 @@ absl::StatusOr<v1::DeleteValueResponse> Values::Delete(const v1::DeleteValueRequ
     CatalogTxn txn;
     txn.compares.push_back(Compare::Mod(key, entry->mod_revision));
     txn.writes.push_back(CatalogWrite::Delete(key));
-    v1::ValueRecord record;
-    bool has_object = record.ParseFromString(entry->value) && record.has_object();
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn), TxnPurpose::kRemove,
-                                                        has_object ? record.length() : 0));
+    std::optional<CatalogWrite> freed = FreedWrite(*entry);
+    if (freed) txn.writes.push_back(*std::move(freed));
+    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn), TxnPurpose::kRemove));
     if (result.applied) return response;
     response.Clear();
   }
@@ -206,19 +206,21 @@ absl::Status Values::StoreItem(Item& item, const std::string& content,
 absl::StatusOr<bool> Values::WriteTogether(std::vector<Item>& items) {
   CatalogTxn txn;
   std::optional<Compare> session;
-  uint64_t replaced_bytes = 0;
+  std::set<std::string> freed;  // keys written together may have needed the same object
   for (const Item& item : items) {
     if (item.outcome) continue;
     std::string key = ValueKey(item.write.key);
     txn.compares.push_back(Compare::Mod(key, item.write.compare));
     txn.writes.push_back(CatalogWrite::Put(std::move(key), item.record.SerializeAsString()));
     if (item.session) session = item.session;
-    replaced_bytes += item.write.replaced_bytes;
+    if (item.write.freed && freed.insert(item.write.freed->key).second) {
+      txn.writes.push_back(*item.write.freed);
+    }
   }
   if (txn.writes.empty()) return true;
   if (session) txn.compares.push_back(*session);
-  TILEKV_ASSIGN_OR_RETURN(TxnResult result,
-                          node_.Txn(std::move(txn), TxnPurpose::kAdd, replaced_bytes));
+  if (txn.writes.size() > node_.catalog.max_txn_operations()) return false;
+  TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn)));
   if (!result.applied) return false;
   for (Item& item : items) {
     if (item.outcome) continue;
