@@ -1,6 +1,10 @@
 // Any number of readers of a store's directory beside its writer, while it writes, deletes and
 // collects.
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -89,6 +93,66 @@ TEST(StoreReaders, SeeWholeValuesOrNoneWhileTheWriterWritesDeletesAndCollects) {
     EXPECT_GT(found[i], 0) << "reader " << i;
   }
   EXPECT_GT(deleted, 0u);
+}
+
+// As a loss of power does it to the newest log of the database: its size is there, and its last
+// bytes are not.
+void TearLog(const std::string& directory) {
+  std::string newest;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() == ".log") newest = std::max(newest, entry.path().string());
+  }
+  constexpr std::streamoff kTornBytes = 30;
+  std::fstream log(newest, std::ios::in | std::ios::out | std::ios::binary);
+  log.seekp(-kTornBytes, std::ios::end);
+  log << std::string(kTornBytes, '\0');
+  ASSERT_TRUE(log.flush().good()) << newest;
+}
+
+// Relative paths and sizes of all files.
+std::map<std::string, uint64_t> FilesIn(const std::string& directory) {
+  std::map<std::string, uint64_t> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) files[entry.path()] = entry.file_size();
+  }
+  return files;
+}
+
+TEST(StoreReaders, ReadAStoreWhoseLogsAreTornAndFollowTheWriterThatMendsThem) {
+  TestDirectory directory;
+  {
+    auto writer = OpenEmbeddedStore(directory.path());
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (int key : {0, 1, 2}) {
+      ASSERT_TRUE((*writer)->Put(std::to_string(key), ContentOf(key, 0)).ok());
+    }
+  }
+  // What a writer writes last of all, when it closes: its counts, and the end of its session.
+  TearLog(directory / "index");
+  TearLog(directory / "catalog");
+  auto before = FilesIn(directory.path());
+  OpenOptions read_only;
+  read_only.read_only = true;
+  auto reader = OpenEmbeddedStore(directory.path(), read_only);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  auto expect_values = [](KvStore& store) {
+    for (int key : {0, 1, 2}) {
+      auto value = store.Get(std::to_string(key));
+      ASSERT_TRUE(value.ok() && value->has_value()) << key << ": " << value.status();
+      EXPECT_EQ((*value)->content, ContentOf(key, 0));
+    }
+  };
+  expect_values(**reader);
+  EXPECT_EQ(FilesIn(directory.path()), before);
+
+  auto writer = OpenEmbeddedStore(directory.path());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  expect_values(**writer);
+  ASSERT_TRUE((*writer)->Put("later", ContentOf(3, 1)).ok());
+  auto later = (*reader)->Get("later");
+  ASSERT_TRUE(later.ok() && later->has_value()) << later.status();
+  EXPECT_EQ((*later)->content, ContentOf(3, 1));
+  expect_values(**reader);
 }
 
 }  // namespace
