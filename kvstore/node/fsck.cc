@@ -20,7 +20,8 @@ namespace tilekv {
 namespace {
 
 constexpr int kMaxListedProblems = 1'000;
-constexpr size_t kRowsAtOnce = 1'024;  // between two looks at the rows
+constexpr size_t kMaxListedOfOneName = 100;  // so that others are listed too
+constexpr size_t kRowsAtOnce = 1'024;        // between two looks at the rows
 
 // What the versions of a model say that its head should say.
 struct VersionCounts {
@@ -70,20 +71,13 @@ class Check {
   Check(NodeContext& node, bool repair, const CallContext& context)
       : node_(node), repair_(repair), context_(context) {}
 
-  enum class Outcome { kFound, kRepaired, kLost };
+  enum class Outcome { kFound, kRepaired };
   void Problem(std::string kind, std::string where, std::string text,
                Outcome outcome = Outcome::kFound) {
-    bool lost = outcome == Outcome::kLost, repaired = outcome == Outcome::kRepaired;
-    response_.set_problem_count(response_.problem_count() + 1);
-    response_.set_lost_count(response_.lost_count() + lost);
+    bool repaired = outcome == Outcome::kRepaired;
     response_.set_repaired_count(response_.repaired_count() + repaired);
-    if (response_.problems_size() == kMaxListedProblems) return;
-    v1::FsckProblem& problem = *response_.add_problems();
-    problem.set_kind(std::move(kind));
-    problem.set_where(std::move(where));
-    problem.set_text(std::move(text));
-    problem.set_lost(lost);
-    problem.set_repaired(repaired);
+    v1::FsckProblem* problem = AddProblem(std::move(kind), std::move(where), std::move(text));
+    if (problem != nullptr) problem->set_repaired(repaired);
   }
 
   // Rows, files and counts. What is wrong with an object is told with the names that need it.
@@ -116,21 +110,9 @@ class Check {
       Problem("record", whose, std::string(root.status().message()));
       return absl::OkStatus();
     }
-    absl::Status failed;
-    TreeVisitor visitor;
-    visitor.visit = [&](const ObjectRef& ref) {
-      if (!failed.ok() || !seen_.insert(ref.id).second) return false;
-      absl::StatusOr<bool> there = CheckObject(ref, whose);
-      if (!there.ok()) failed = there.status();
-      return there.ok() && *there;
-    };
-    visitor.unreadable = [&](const ObjectRef& ref, const absl::Status& status) {
-      Problem(GetReason(status) == Reason::kInvalidArgument ? "tree" : "damaged", whose,
-              fmt::format("tree {}: {}", ref.id.Hex(), ErrorText(status)), Outcome::kLost);
-      return absl::OkStatus();
-    };
-    TILEKV_RETURN_IF_ERROR(TreeWalk(node_).Walk(*root, visitor, context_));
-    return failed;
+    TILEKV_ASSIGN_OR_RETURN(std::vector<ObjectId> lost, LostFrom(*root));
+    for (size_t i = 0; i < lost.size(); ++i) Lost(lost_.at(lost[i]), whose, i);
+    return absl::OkStatus();
   }
 
   absl::Status Models(CatalogSnapshot& snapshot) {
@@ -146,8 +128,8 @@ class Check {
     });
   }
 
-  // Reads every object, or, without `all`, those that are quarantined: a disk that failed for a
-  // while gives them back.
+  // Reads every object, or, without `all`, those that are not good: a disk that failed for a while
+  // gives them back.
   absl::Status Contents(bool all) {
     std::optional<ObjectId> after;
     while (true) {
@@ -159,7 +141,7 @@ class Check {
       if (rows.empty()) return absl::OkStatus();
       after = rows.back().ref.id;
       for (const ObjectRow& row : rows) {
-        if (!all && row.state != RowState::kQuarantined) continue;
+        if (!all && row.state == RowState::kGood) continue;
         TILEKV_RETURN_IF_ERROR(context_.Check());
         TILEKV_RETURN_IF_ERROR(OneContent(row));
       }
@@ -172,7 +154,64 @@ class Check {
   struct Bad {
     std::string kind;
     std::string text;
+    bool counted = false;  // as lost
   };
+
+  // None where no more are listed.
+  v1::FsckProblem* AddProblem(std::string kind, std::string where, std::string text) {
+    response_.set_problem_count(response_.problem_count() + 1);
+    if (response_.problems_size() == kMaxListedProblems) return nullptr;
+    v1::FsckProblem& problem = *response_.add_problems();
+    problem.set_kind(std::move(kind));
+    problem.set_where(std::move(where));
+    problem.set_text(std::move(text));
+    return &problem;
+  }
+
+  // The n-th object, from 0, that this name needs and that cannot be read.
+  void Lost(Bad& bad, const std::string& whose, size_t n) {
+    if (!bad.counted) response_.set_lost_count(response_.lost_count() + 1);
+    bad.counted = true;
+    if (n >= kMaxListedOfOneName) {
+      response_.set_problem_count(response_.problem_count() + 1);
+      return;
+    }
+    v1::FsckProblem* problem = AddProblem(bad.kind, whose, bad.text);
+    if (problem != nullptr) problem->set_lost(true);
+  }
+
+  // What cannot be read of this object and all below it. Each object is looked at once, however
+  // many names need it. As deep as there are levels.
+  absl::StatusOr<std::vector<ObjectId>> LostFrom(const ObjectRef& ref) {
+    if (seen_.insert(ref.id).second) {
+      TILEKV_ASSIGN_OR_RETURN(bool there, CheckObject(ref));
+      if (there && ref.level > 0) TILEKV_RETURN_IF_ERROR(CheckBelow(ref));
+    }
+    if (lost_.contains(ref.id)) return std::vector{ref.id};
+    auto below = lost_below_.find(ref.id);
+    return below == lost_below_.end() ? std::vector<ObjectId>() : below->second;
+  }
+
+  absl::Status CheckBelow(const ObjectRef& tree) {
+    TILEKV_RETURN_IF_ERROR(context_.Check());
+    absl::StatusOr<std::vector<ObjectRef>> children = ReadTreeChildren(node_, tree);
+    if (!children.ok()) {
+      bool no_tree = GetReason(children.status()) == Reason::kInvalidArgument;
+      lost_[tree.id] = {no_tree ? "tree" : "damaged",
+                        fmt::format("tree {}: {}", tree.id.Hex(), ErrorText(children.status()))};
+      return absl::OkStatus();
+    }
+    std::vector<ObjectId> below;
+    std::unordered_set<ObjectId, ObjectIdHash> once;
+    for (const ObjectRef& child : *children) {
+      TILEKV_ASSIGN_OR_RETURN(std::vector<ObjectId> lost, LostFrom(child));
+      for (const ObjectId& id : lost) {
+        if (once.insert(id).second) below.push_back(id);
+      }
+    }
+    if (!below.empty()) lost_below_[tree.id] = std::move(below);
+    return absl::OkStatus();
+  }
 
   absl::Status OneContent(const ObjectRow& row) {
     absl::StatusOr<bool> good = node_.objects.Verify(node_.domain, row.ref.id);
@@ -180,32 +219,33 @@ class Check {
     if (GetReason(good.status()) == Reason::kNotFound) return absl::OkStatus();
     TILEKV_RETURN_IF_ERROR(good.status());
     if (!*good) {
-      bad_.try_emplace(row.ref.id, Bad{"damaged", "does not hash to its id"});
-    } else if (row.state == RowState::kQuarantined) {
+      bad_.try_emplace(row.ref.id, Bad{"damaged", "cannot be read, or does not hash to its id"});
+    } else if (row.state != RowState::kGood) {
       Problem("damaged", fmt::format("object {}", row.ref.id.Hex()),
-              "was quarantined and passes its check again", Outcome::kRepaired);
+              fmt::format("was {} and passes its check again",
+                          row.state == RowState::kSuspect ? "suspect" : "quarantined"),
+              Outcome::kRepaired);
     }
     return absl::OkStatus();
   }
 
-  // Whether it can be read.
-  absl::StatusOr<bool> CheckObject(const ObjectRef& ref, const std::string& whose) {
+  // Whether it can be read. Else it is lost.
+  absl::StatusOr<bool> CheckObject(const ObjectRef& ref) {
     TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, node_.objects.Stat(node_.domain, ref.id));
     response_.set_objects(response_.objects() + 1);
     response_.set_bytes(response_.bytes() + ref.length);
     std::string text =
         fmt::format("object {} (level {}, {} bytes)", ref.id.Hex(), ref.level, ref.length);
     if (!row || row->ref != ref) {
-      Problem("missing", whose, text + (row ? " is here under another level or length" : ""),
-              Outcome::kLost);
+      lost_[ref.id] = {"missing", text + (row ? " is here under another level or length" : "")};
       return false;
     }
     if (auto bad = bad_.find(ref.id); bad != bad_.end()) {
-      Problem(bad->second.kind, whose, text + ": " + bad->second.text, Outcome::kLost);
+      lost_[ref.id] = {bad->second.kind, text + ": " + bad->second.text};
       return false;
     }
     if (row->state == RowState::kQuarantined) {
-      Problem("damaged", whose, text + " failed a check and is quarantined", Outcome::kLost);
+      lost_[ref.id] = {"damaged", text + " failed a check and is quarantined"};
       return false;
     }
     return true;
@@ -258,7 +298,10 @@ class Check {
   const CallContext& context_;
   std::unordered_map<ObjectId, Bad, ObjectIdHash> bad_;  // whose copies cannot be used
   v1::FsckResponse response_;
-  std::unordered_set<ObjectId, ObjectIdHash> seen_;
+  std::unordered_set<ObjectId, ObjectIdHash> seen_;       // that names need
+  std::unordered_map<ObjectId, Bad, ObjectIdHash> lost_;  // of these, what cannot be read
+  // Of trees: what of these is below.
+  std::unordered_map<ObjectId, std::vector<ObjectId>, ObjectIdHash> lost_below_;
 };
 
 }  // namespace

@@ -67,6 +67,55 @@ TEST_F(FsckTest, WhatANameNeedsAndNobodyHasIsLostWhatNoNameNeedsIsNot) {
   EXPECT_FALSE(response.problems(1).lost());
 }
 
+TEST_F(FsckTest, EveryNameThatNeedsWhatIsGoneIsNamedAndTheObjectIsCountedOnce) {
+  ObjectRef shared = Import("m", "tile");
+  v1::BeginSessionResponse session = Begin();
+  ASSERT_TRUE(node_->Commit(CommitOf(session, shared, "n"))->applied()) << "the same trees";
+  // A root of its own over the same tile.
+  Tree tree;
+  tree.level = 3;
+  tree.type = TreeType::kManifestRoot;
+  tree.opaque = "other";
+  tree.children.push_back(PutObject(session.session_rev(), 0, "tile"));
+  ObjectRef root = PutObject(session.session_rev(), 3, EncodeTree(tree));
+  ASSERT_TRUE(node_->Commit(CommitOf(session, root, "o"))->applied());
+  Import("p", "another tile");
+  ASSERT_TRUE(*objects_.DeleteBelow(kDefaultDomain, RefOf(0, AsBytes(std::string("tile"))).id,
+                                    Revision::Of(9, 0)));
+  v1::FsckResponse response = Fsck();
+  std::vector<std::string> names;
+  for (const v1::FsckProblem& problem : response.problems()) {
+    EXPECT_TRUE(problem.lost());
+    names.push_back(problem.where());
+  }
+  EXPECT_THAT(names, testing::ElementsAre("default/m@1", "default/n@1", "default/o@1"));
+  EXPECT_EQ(response.lost_count(), 1u);
+  EXPECT_EQ(response.problem_count(), 3u);
+  EXPECT_EQ(response.objects(), 9u) << "each is looked at once";
+}
+
+TEST_F(FsckTest, ANameThatLostVeryMuchDoesNotKeepOthersOutOfTheList) {
+  v1::BeginSessionResponse session = Begin();
+  Tree tree;
+  tree.level = 3;
+  tree.type = TreeType::kManifestRoot;
+  for (int i = 0; i < 1'200; ++i) {
+    tree.children.push_back(PutObject(session.session_rev(), 0, std::to_string(i)));
+  }
+  ObjectRef root = PutObject(session.session_rev(), 3, EncodeTree(tree));
+  ASSERT_TRUE(node_->Commit(CommitOf(session, root, "a"))->applied());
+  for (const ObjectRef& ref : tree.children) {
+    ASSERT_TRUE(*objects_.DeleteBelow(kDefaultDomain, ref.id, Revision::Of(9, 0)));
+  }
+  ObjectRef other = Import("b", "tile");
+  ASSERT_TRUE(*objects_.DeleteBelow(kDefaultDomain, other.id, Revision::Of(9, 0)));
+  v1::FsckResponse response = Fsck();
+  EXPECT_EQ(response.lost_count(), 1'201u);
+  EXPECT_EQ(response.problem_count(), 1'201u);
+  ASSERT_GT(response.problems_size(), 0);
+  EXPECT_EQ(response.problems().rbegin()->where(), "default/b@1");
+}
+
 TEST_F(FsckTest, RepairSetsHeadsRightAndTakesTagsOfWhatIsGone) {
   Import("m", "tile");
   v1::TagRecord tag;
