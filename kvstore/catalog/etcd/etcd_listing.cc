@@ -7,9 +7,13 @@ namespace tilekv {
 namespace {
 
 constexpr size_t kMaxRemembered = 256;
-constexpr size_t kMaxPieceEntries = 1'000;  // of one request
+constexpr size_t kMaxPieceEntries = 2'000;  // of one request
 // A range of so many times the piece is walked in vain for the most part: take smaller blocks.
 constexpr size_t kTooManyTimes = 8;
+
+const std::string& LastKey(const etcdserverpb::RangeResponse& response) {
+  return response.kvs(response.kvs_size() - 1).key();
+}
 
 }  // namespace
 
@@ -59,6 +63,7 @@ absl::StatusOr<EtcdPage> ReadPage(const std::string& start, const std::string& e
   size_t bits = sizes.Get(end);
   size_t step = 1;
   std::string from = start;
+  const size_t whole = std::min(limit + 1, kMaxPieceEntries);
   // One more than the page has room for tells whether there is more.
   while (page.kvs.size() <= limit && from < end) {
     std::string to = BlockEnd(from, bits);
@@ -67,19 +72,20 @@ absl::StatusOr<EtcdPage> ReadPage(const std::string& start, const std::string& e
     auto response = call(from, to, wanted);
     if (!response.ok()) return response.status();
     size_t count = static_cast<size_t>(response->count());
-    bool any = response->kvs_size() > 0;
-    if (any && count > kTooManyTimes * wanted) {
-      const std::string& last = response->kvs(response->kvs_size() - 1).key();
-      bits = std::max(bits + 1, CommonBits(response->kvs(0).key(), last));
+    size_t got = static_cast<size_t>(response->kvs_size());
+    if (count > kTooManyTimes * whole) {
+      // What a piece just spanned is a good block; the rest of a page spans too little.
+      size_t span = got < whole / 2 ? 0 : CommonBits(response->kvs(0).key(), LastKey(*response));
+      bits = std::max(bits + 1, span);
       step = 1;
-    } else if (!response->more() && count < wanted / 2) {
+    } else if (!response->more() && count < std::max<size_t>(1, wanted / 2)) {
       // Few: larger blocks, at a growing pace where there is nothing at all. Not larger than all.
       bits = std::max(bits - std::min(bits, step), CommonBits(from, end));
       step *= 2;
     } else {
       step = 1;
     }
-    from = response->more() && any ? response->kvs(response->kvs_size() - 1).key() + '\0' : to;
+    from = response->more() && got > 0 ? LastKey(*response) + '\0' : to;
     for (auto& kv : *response->mutable_kvs()) page.kvs.push_back(std::move(kv));
   }
   sizes.Set(end, bits);
