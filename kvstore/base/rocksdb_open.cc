@@ -176,7 +176,8 @@ rocksdb::Status OpenRocksDbToRead(const rocksdb::Options& options, const std::st
     if (torn.has_value()) hiding->Hide(*torn);
     hides |= torn.has_value();
   }
-  if (!hides) return status;
+  // A writer that opens at the same time may have cut it off since.
+  if (!hides) return open(options);
   rocksdb::Options through_view = options;
   through_view.env = hiding.get();
   view = std::move(hiding);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -42,11 +43,13 @@ class Database {
       return status;
     });
   }
-  rocksdb::Status OpenReader() {
-    auto open = [this](const rocksdb::Options& how) {
+  // `then` happens after the first attempt.
+  rocksdb::Status OpenReader(std::function<void()> then = nullptr) {
+    auto open = [this, &then](const rocksdb::Options& how) {
       rocksdb::DB* opened = nullptr;
       rocksdb::Status status = rocksdb::DB::OpenAsSecondary(how, "/db", "/db.secondary", &opened);
       reader_.reset(opened);
+      if (then != nullptr) std::exchange(then, nullptr)();
       return status;
     };
     rocksdb::Options options = options_;
@@ -223,6 +226,22 @@ TEST(RocksDbOpen, AReaderOfATornLogSeesAllThatIsWholeAndChangesNothing) {
   ASSERT_TRUE(refreshed.ok()) << refreshed.ToString();
   EXPECT_TRUE(database.ReaderHas("acknowledged"));
   EXPECT_FALSE(database.ReaderHas("in progress"));
+  EXPECT_TRUE(database.ReaderHas("after it"));
+}
+
+TEST(RocksDbOpen, AReaderOpensWhileAWriterMendsTheLog) {
+  Database database(1);
+  ASSERT_TRUE(database.Open().ok());
+  ASSERT_TRUE(database.Put("acknowledged", true));
+  ASSERT_TRUE(database.Put("in progress", true));
+  database.End(Loss::kNothing);
+  database.Tear(database.PathOfLog(), 3'000);
+  rocksdb::Status opened = database.OpenReader([&database] {
+    ASSERT_TRUE(database.Open().ok());
+    ASSERT_TRUE(database.Put("after it", true));
+  });
+  ASSERT_TRUE(opened.ok()) << opened.ToString();
+  EXPECT_TRUE(database.ReaderHas("acknowledged"));
   EXPECT_TRUE(database.ReaderHas("after it"));
 }
 
