@@ -10,7 +10,7 @@
 #include "client/connect.h"
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
-#include "tests/benchmarks/etcd_kv.grpc.pb.h"
+#include "kvstore/catalog/etcd/etcd.grpc.pb.h"
 #include "tests/benchmarks/measure.h"
 #include "tests/benchmarks/sections.h"
 

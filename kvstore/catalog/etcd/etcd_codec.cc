@@ -149,6 +149,16 @@ pb::Compare EtcdCodec::ToEtcd(const Compare& compare) const {
   return out;
 }
 
+bool EtcdCodec::ComparesLine(const CatalogTxn& txn) const {
+  for (const Compare& compare : txn.compares) {
+    if (compare.key == kLineKey && compare.kind == Compare::Kind::kModRevision &&
+        ToEtcd(compare.revision) == line_.mod_revision) {
+      return true;
+    }
+  }
+  return false;
+}
+
 pb::TxnRequest EtcdCodec::EmptyGroup() const {
   pb::TxnRequest request;
   *request.add_compare() = CompareLine();
@@ -160,7 +170,7 @@ void EtcdCodec::Encode(const CatalogTxn& txn, std::string_view txn_id, bool with
   std::set<std::string_view> written;
   for (const CatalogWrite& write : txn.writes) written.insert(write.key);
   std::set<std::string_view> read;
-  if (with_line) {
+  if (with_line && !ComparesLine(txn)) {
     *request.add_compare() = CompareLine();
     *request.add_failure() = Read(Key(kLineKey), /*keys_only=*/true);
   }

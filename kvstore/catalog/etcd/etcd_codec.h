@@ -76,6 +76,7 @@ class EtcdCodec {
 
  private:
   etcdserverpb::Compare CompareLine() const;
+  bool ComparesLine(const CatalogTxn& txn) const;  // by itself
   etcdserverpb::Compare ToEtcd(const Compare& compare) const;
 
   const std::string prefix_;

@@ -286,6 +286,7 @@ TEST_F(EtcdOutcome, NothingLargerThanEtcdTakesIsSent) {
     many.compares.push_back(Compare::Absent(many.writes.back().key));
   }
   many.compares.push_back(Compare::Absent("one more"));
+  many.compares.push_back(Compare::Absent("and one"));
   absl::Status status = catalog_->Txn(many).status();
   EXPECT_EQ(GetReason(status), Reason::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--max-txn-ops"));
@@ -302,6 +303,9 @@ TEST_F(EtcdOutcome, WhatIsAllowedIsTaken) {
     many.writes.push_back(CatalogWrite::Put(fmt::format("k/{}", i), "v"));
     many.compares.push_back(Compare::Absent(many.writes.back().key));
   }
+  // What a node adds to it: a session, and the line.
+  many.compares.push_back(Compare::Absent("session"));
+  many.compares.push_back(Compare::Mod(kLineKey, (*catalog_->Get(kLineKey))->mod_revision));
   auto result = catalog_->Txn(many);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->applied);
