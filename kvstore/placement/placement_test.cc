@@ -19,6 +19,9 @@
 namespace tilekv {
 namespace {
 
+// Partitions enough for shares that a tenth can be told of, and few enough for the sanitizers.
+const ClusterSettings kSmall = {.partition_bits = 14};
+
 using Map = std::shared_ptr<const ClusterMap>;
 
 // `count` nodes on hosts of their own, in zones z0, z1, ... in turn.
@@ -83,7 +86,7 @@ TEST(Placement, FirstOwnersFollowTheWeightsExactly) {
 
 TEST(Placement, NodesWithSimilarNamesAreRankedIndependently) {
   // Of 24 orders of four nodes each comes as often as any other.
-  const Placement placement(TestMap(SomeNodes(4), {.partition_bits = 14}));
+  const Placement placement(TestMap(SomeNodes(4), kSmall));
   std::map<std::vector<NodeIndex>, uint64_t> seen;
   for (uint32_t partition = 0; partition < placement.partitions(); ++partition) {
     ++seen[placement.OrderOf(partition)];
@@ -94,7 +97,7 @@ TEST(Placement, NodesWithSimilarNamesAreRankedIndependently) {
 }
 
 TEST(Placement, AFourthNodeTakesItsShareAndNothingElseMoves) {
-  const Map three = TestMap(SomeNodes(3));
+  const Map three = TestMap(SomeNodes(3), kSmall);
   const Map four = Edited(AddNode(*three, TestNode("node-3", "z0")));
   const Placement before(three), after(four);
   const double ideal = 3.0 * before.partitions() / 4;
@@ -110,7 +113,7 @@ TEST(Placement, ANodeThatJoinsMovesAtMostOneTenthMoreThanItsShare) {
   };
   for (const Case& c : {Case{10, 1, 1'000}, Case{12, 3, 1'000}, Case{12, 2, 1'000},
                         Case{20, 5, 1'000}, Case{10, 1, 500}, Case{10, 1, 3'000}}) {
-    const Map map = TestMap(SomeNodes(c.nodes, c.zones), {.partition_bits = 14});
+    const Map map = TestMap(SomeNodes(c.nodes, c.zones), kSmall);
     MapNode joining = TestNode("node-new", "z0");
     joining.weight_milli = c.weight_milli;
     const Map next = Edited(AddNode(*map, joining));
@@ -123,13 +126,13 @@ TEST(Placement, ANodeThatJoinsMovesAtMostOneTenthMoreThanItsShare) {
 }
 
 TEST(Placement, ANodeThatLeavesMovesOnlyWhatItOwned) {
-  const Map map = TestMap(SomeNodes(8));
+  const Map map = TestMap(SomeNodes(8), kSmall);
   const Placement before(map), after(Edited(DrainNode(*map, "node-5")));
   EXPECT_EQ(CopiesMoved(before, after), CopiesOfEach(before)[5]);
 }
 
 TEST(Placement, AGrowingWeightTakesAndNeverGives) {
-  const Map map = TestMap(SomeNodes(6));
+  const Map map = TestMap(SomeNodes(6), kSmall);
   const Placement before(map);
   const Placement after(Edited(ChangeNode(*map, "node-2", {.weight_milli = 1'500})));
   for (uint32_t partition = 0; partition < before.partitions(); ++partition) {
@@ -140,7 +143,7 @@ TEST(Placement, AGrowingWeightTakesAndNeverGives) {
 }
 
 TEST(Placement, OwnersAreInZonesOfTheirOwnWhereThereAreEnough) {
-  const Placement placement(TestMap(SomeNodes(9, 3)));
+  const Placement placement(TestMap(SomeNodes(9, 3), kSmall));
   for (uint32_t partition = 0; partition < placement.partitions(); ++partition) {
     const Owners owners = placement.OwnersOf(partition);
     std::set<std::string> zones;
@@ -154,7 +157,7 @@ TEST(Placement, OwnersAreOnHostsOfTheirOwnWhereZonesDoNotSuffice) {
   std::vector<MapNode> nodes = SomeNodes(8, 2);
   for (size_t i = 0; i < nodes.size(); ++i)
     nodes[i].host = "host-" + std::to_string(i / 4 * 2 + i % 2);
-  const Placement placement(TestMap(nodes));
+  const Placement placement(TestMap(nodes, kSmall));
   for (uint32_t partition = 0; partition < placement.partitions(); ++partition) {
     const Owners owners = placement.OwnersOf(partition);
     std::set<std::string> zones, hosts;
@@ -171,17 +174,17 @@ TEST(Placement, OwnersAreOnHostsOfTheirOwnWhereZonesDoNotSuffice) {
 TEST(Placement, AnyNodeIsAnOwnerWhereHostsDoNotSuffice) {
   std::vector<MapNode> nodes = SomeNodes(4);
   for (MapNode& node : nodes) node.host = "the-only-one";
-  const Placement placement(TestMap(nodes));
+  const Placement placement(TestMap(nodes, kSmall));
   const Owners owners = placement.OwnersOf(17);
   EXPECT_EQ(owners.count, 3);
   EXPECT_EQ(owners.pass, Owners::Pass::kAny);
 }
 
 TEST(Placement, WhereFewerThanTheReplicationAreInAllOfThemOwnAndItSaysSo) {
-  const Placement two(TestMap(SomeNodes(2)));
+  const Placement two(TestMap(SomeNodes(2), kSmall));
   EXPECT_EQ(OwnerNames(two, 5), (Names{"node-0", "node-1"}));
   EXPECT_FALSE(two.HasAllOwners(two.OwnersOf(5)));
-  const Placement three(TestMap(SomeNodes(3)));
+  const Placement three(TestMap(SomeNodes(3), kSmall));
   EXPECT_TRUE(three.HasAllOwners(three.OwnersOf(5)));
   const Placement none(TestMap({}));
   EXPECT_EQ(none.OwnersOf(5).count, 0);
@@ -190,10 +193,10 @@ TEST(Placement, WhereFewerThanTheReplicationAreInAllOfThemOwnAndItSaysSo) {
 
 TEST(Placement, NodesThatAreNotInOwnNothingAndKeepTheirRank) {
   std::vector<MapNode> nodes = SomeNodes(6);
-  const Placement all_in(TestMap(nodes));
+  const Placement all_in(TestMap(nodes, kSmall));
   nodes[1].state = NodeState::kDraining;
   nodes[4].state = NodeState::kOut;
-  const Placement placement(TestMap(nodes));
+  const Placement placement(TestMap(nodes, kSmall));
   for (uint32_t partition = 0; partition < placement.partitions(); partition += 97) {
     const Owners owners = placement.OwnersOf(partition);
     EXPECT_EQ(owners.count, 3);
@@ -205,7 +208,7 @@ TEST(Placement, NodesThatAreNotInOwnNothingAndKeepTheirRank) {
 TEST(Placement, OwnersThenOthersNamesEveryNodeOnce) {
   std::vector<MapNode> nodes = SomeNodes(7, 3);
   nodes[2].state = NodeState::kOut;
-  const Placement placement(TestMap(nodes));
+  const Placement placement(TestMap(nodes, kSmall));
   for (uint32_t partition = 0; partition < 100; ++partition) {
     const std::vector<NodeIndex> all = placement.OwnersThenOthers(partition);
     EXPECT_THAT(all, testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6));
@@ -215,7 +218,7 @@ TEST(Placement, OwnersThenOthersNamesEveryNodeOnce) {
 }
 
 TEST(Placement, OwnersAreAFunctionOfTheMapAloneWhoeverAsksAndHowOften) {
-  const Map map = TestMap(SomeNodes(9, 3));
+  const Map map = TestMap(SomeNodes(9, 3), kSmall);
   auto copy = ClusterMap::Parse(map->bytes());
   ASSERT_TRUE(copy.ok());
   const Placement first(map), second(std::make_shared<const ClusterMap>(*copy));
