@@ -284,7 +284,10 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
     }
     outgoing_ = grpc::ByteBuffer(slices, count);
     grpc::WriteOptions options;
-    if (more_at_once) options.set_buffer_hint();
+    // The first goes together with the call's initial metadata: held back, nothing of it is ever
+    // written until something else is, and the second waits for it.
+    bool first = !std::exchange(begun_to_send_, true);
+    if (more_at_once && !first) options.set_buffer_hint();
     WaitsForClient(true);
     StartWrite(&outgoing_, options);
   }
@@ -318,6 +321,7 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
   const std::shared_ptr<ReadPipeline> pipeline_;
   std::unique_ptr<ReadProducer> producer_;  // until the call has its place
   StreamPlace place_;
+  bool begun_to_send_ = false;  // of the one write in progress
   grpc::ByteBuffer outgoing_;
   Mutex mutex_;
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;

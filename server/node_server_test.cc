@@ -248,6 +248,25 @@ TEST_F(NodeServerTest, APutThatIsCancelledGivesItsMemoryBackAndLeavesNothing) {
   EXPECT_EQ(usage->objects, 0u);
 }
 
+// Of which the first message is too small for gRPC to write by itself.
+TEST_F(NodeServerTest, SmallObjectsReadTogetherComeAtOnce) {
+  RemoteOptions options;
+  options.progress_timeout_ms = 5'000;  // below the pings that keep a connection alive
+  auto remote = *ConnectNode(node_->address(), options);
+  std::vector<std::string> contents, got;
+  std::vector<ObjectRead> reads;
+  for (uint64_t i = 0; i < 20; ++i) {
+    contents.push_back(Pattern(1'000, i));
+    got.emplace_back(1'000, '\0');
+  }
+  for (uint64_t i = 0; i < 20; ++i) {
+    reads.push_back({Store(contents[i]), 0, {reinterpret_cast<uint8_t*>(got[i].data()), 1'000}});
+  }
+  absl::Status status = remote->ReadObjects(reads);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(got, contents);
+}
+
 TEST_F(NodeServerTest, ADeadlineThatHasPassedEndsTheCall) {
   auto remote = *ConnectNode(node_->address());
   CallContext late;

@@ -47,9 +47,9 @@ void FillDistinct(MutableBytes out, uint64_t generation) {
   }
 }
 
-void FillNormalBf16(MutableBytes out) {
+void FillNormalBf16(MutableBytes out, uint64_t seed) {
   constexpr size_t kBlock = size_t{1} << 20;  // drawn once, scaled differently in each block
-  std::mt19937_64 random(11);
+  std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, 0.02F);
   std::vector<float> drawn(kBlock);
   for (float& value : drawn) value = normal(random);

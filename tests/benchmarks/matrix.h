@@ -26,7 +26,7 @@ ModelName BenchName(const std::string& name);
 // Bytes that are different in each of `generation`; none repeats.
 void FillDistinct(MutableBytes out, uint64_t generation);
 // Weights as training leaves them: bf16, normal, standard deviation near 0.02; no tile like
-// another.
-void FillNormalBf16(MutableBytes out);
+// another, nor like one of another seed.
+void FillNormalBf16(MutableBytes out, uint64_t seed);
 
 }  // namespace tilekv::bench

@@ -5,6 +5,7 @@
 
 #include "client/connect.h"
 #include "fmt/format.h"
+#include "kvstore/base/status.h"
 #include "tensor_chunking/model_reader.h"
 #include "tests/benchmarks/matrix.h"
 #include "tests/benchmarks/measure.h"
@@ -29,11 +30,21 @@ void StoreSmallTensors(KvStore& store, const std::string& name, Bytes content) {
   Must(WriteModel(store, BenchName(name), input));
 }
 
+void LoadAll(ModelReader& reader, uint64_t expected) {
+  auto stream = Must(reader.StreamTensors());
+  uint64_t count = 0;
+  while (Must(stream->Next()).has_value()) ++count;
+  if (count != expected) Must(MakeError(Reason::kInternal, "a tensor is missing"));
+}
+
 }  // namespace
 
 nlohmann::json ManyTensors(const Arguments& arguments) {
   auto store = Must(Connect(arguments.store));
   nlohmann::json facts = nlohmann::json::array();
+  std::vector<std::unique_ptr<ModelReader>> readers;
+  ReaderOptions options;
+  options.memory_bytes = arguments.memory_bytes;
   Contest contest;
   for (uint64_t count : {10'000, 100'000}) {
     std::vector<uint8_t> content(count * kSmallBytes);
@@ -44,17 +55,17 @@ nlohmann::json ManyTensors(const Arguments& arguments) {
     facts.push_back({{"tensors", count}, {"objects", ObjectCount(*store) - before}});
     contest.Add(fmt::format("open a model of {} tensors", count), 1, "open",
                 [&store, name] { Must(ModelReader::Open(*store, BenchName(name))); });
+    readers.push_back(Must(ModelReader::Open(*store, BenchName(name), options)));
+    contest.Add(fmt::format("load a model of {} tensors", count), 1, "load",
+                [reader = readers.back().get(), count] { LoadAll(*reader, count); });
   }
   uint64_t least = std::min(arguments.bytes, uint64_t{64} << 20);
   TouchedMemory memory(4 * arguments.bytes);
-  std::vector<std::unique_ptr<ModelReader>> readers;
   for (uint64_t bytes = least; bytes <= memory.size(); bytes *= 4) {
     MutableBytes space{memory.data(), bytes};
     std::string name = fmt::format("size-{}", bytes);
     FillDistinct(space, 3'000 + bytes);
     StoreModel(*store, name, MemoryTensor(DType::kF32, SquareOf(bytes), space), "auto");
-    ReaderOptions options;
-    options.memory_bytes = arguments.memory_bytes;
     readers.push_back(Must(ModelReader::Open(*store, BenchName(name), options)));
     contest.Add(
         fmt::format("load {} MiB", bytes >> 20), static_cast<double>(bytes) / 1e9, "GB",
