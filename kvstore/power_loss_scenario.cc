@@ -8,9 +8,13 @@
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
 #include "kvstore/catalog/local_catalog.h"
+#include "kvstore/object/index_rebuild.h"
 #include "kvstore/object/local_engine.h"
+#include "kvstore/object/object_index.h"
 #include "kvstore/object/object_store_conformance.h"
 #include "kvstore/object/payload_directory.h"
+#include "kvstore/object/recode.h"
+#include "kvstore/object/store_health.h"
 
 namespace tilekv {
 namespace {
@@ -22,16 +26,32 @@ class EngineScenario : public PowerLossScenario {
   using PowerLossScenario::PowerLossScenario;
 
   const std::vector<std::string>& steps() const override {
-    static const std::vector<std::string> kSteps = {
-        "make the store", "put in a file", "put in the index", "link",       "put what is there",
-        "report damage",  "verify",        "turn a bit",       "quarantine", "heal",
-        "delete",         "close",         "put once more"};
+    static const std::vector<std::string> kSteps = {"make the store",
+                                                    "put in a file",
+                                                    "put in the index",
+                                                    "link",
+                                                    "put what is there",
+                                                    "report damage",
+                                                    "verify",
+                                                    "turn a bit",
+                                                    "quarantine",
+                                                    "heal",
+                                                    "recode",
+                                                    "lose a name",
+                                                    "repair",
+                                                    "put another",
+                                                    "spoil a header",
+                                                    "rebuild",
+                                                    "delete",
+                                                    "close",
+                                                    "put once more"};
     return kSteps;
   }
 
   absl::Status Do(size_t step) override {
-    TILEKV_RETURN_IF_ERROR(Open(step == 0));
     const std::string& name = steps()[step];
+    if (name == "rebuild") return Rebuild();
+    TILEKV_RETURN_IF_ERROR(Open(step == 0));
     if (name == "make the store") {
       uuid_ = engine_->store_uuid();
       return absl::OkStatus();
@@ -53,6 +73,21 @@ class EngineScenario : public PowerLossScenario {
       return engine_->Verify(kDefaultDomain, RefOf(kLarge).id).status();
     }
     if (name == "heal") return Put(kLarge, 9);
+    if (name == "recode") {
+      auto pool = BufferPool::Create(kMiB);
+      return RecodeObject(*engine_, *pool, kDefaultDomain, RefOf(kLarge).id, Codec::kZstd, false)
+          .status();
+    }
+    if (name == "lose a name") return LoseName(kLarge);
+    if (name == "repair") {
+      return engine_->CheckCopies(kDefaultDomain, true, [](const CopyProblem&) {}, {});
+    }
+    if (name == "put another") return Put(kSpoiled, 10);
+    if (name == "spoil a header") {
+      spoiled_ = true;
+      disk.FlipBit(PayloadOf(kSpoiled), 0);
+      return absl::OkStatus();
+    }
     if (name == "delete") {
       ObjectId ids[] = {RefOf(kLarge).id, RefOf(kSmall).id};
       return engine_->DeleteAllBelow(kDefaultDomain, ids, {20}).status();
@@ -67,12 +102,19 @@ class EngineScenario : public PowerLossScenario {
   void Close() override { engine_.reset(); }
 
   std::string State() override {
+    // A rebuild that ended between its two renames leaves a store without an index, and is done
+    // again.
+    if (rebuilding_ && !Exists(std::string(kDirectory) + "/index")) {
+      absl::Status rebuilt = Rebuild();
+      if (!rebuilt.ok()) return ErrorText(rebuilt);
+    }
     absl::Status opened = Open(uuid_.empty());
     if (!opened.ok()) return ErrorText(opened);
     if (uuid_.empty()) return kNoStore;
     std::string state = engine_->store_uuid() == uuid_ ? "store\n" : "another store\n";
     size_t files = 0;
-    for (int seed : {kLarge, kSmall, kLast}) state += StateOf(seed, files);
+    for (int seed : {kLarge, kSmall, kLast, kSpoiled}) state += StateOf(seed, files);
+    if (spoiled_) state += fmt::format("{} bytes of the spoiled file\n", SpoiledBytes());
     StoreUsage usage = *engine_->Usage();
     state += fmt::format("{} objects, {} bytes\n", usage.objects, usage.content_bytes);
     // Nothing but what rows name, once it is collected.
@@ -83,14 +125,13 @@ class EngineScenario : public PowerLossScenario {
 
  private:
   // Seeds of contents.
-  static constexpr int kLarge = 1, kSmall = 2, kLast = 3;
+  static constexpr int kLarge = 1, kSmall = 2, kLast = 3, kSpoiled = 4;
   static std::string Content(int seed) {
     return TestContent(seed == kSmall ? 3'000 : 150'000, static_cast<uint64_t>(seed));
   }
   static ObjectRef RefOf(int seed) { return tilekv::RefOf(0, AsBytes(Content(seed))); }
 
-  absl::Status Open(bool create) {
-    if (engine_ != nullptr) return absl::OkStatus();
+  LocalEngineOptions Options(bool create) {
     LocalEngineOptions options;
     options.directory = kDirectory;
     options.create_if_missing = create;
@@ -98,12 +139,57 @@ class EngineScenario : public PowerLossScenario {
     options.rocksdb_env = &env;
     options.clock = &clock;
     options.random = &random;
-    TILEKV_ASSIGN_OR_RETURN(engine_, LocalEngine::Open(options));
+    return options;
+  }
+
+  absl::Status Open(bool create) {
+    if (engine_ != nullptr) return absl::OkStatus();
+    TILEKV_ASSIGN_OR_RETURN(engine_, LocalEngine::Open(Options(create)));
     return absl::OkStatus();
   }
 
+  absl::Status Rebuild() {
+    Close();
+    rebuilding_ = true;
+    TILEKV_RETURN_IF_ERROR(RebuildIndex(Options(false), {15}).status());
+    rebuilding_ = false;
+    return absl::OkStatus();
+  }
+
+  // The index forgets that a row names this object's file. Done by the test, so its syncs are none
+  // of the engine's.
+  absl::Status LoseName(int seed) {
+    TILEKV_ASSIGN_OR_RETURN(auto row, engine_->Stat(kDefaultDomain, RefOf(seed).id));
+    auto leave_out = std::exchange(disk.leave_out, nullptr);
+    Close();
+    StoreHealth health(nullptr);
+    absl::Status written;
+    {
+      TILEKV_ASSIGN_OR_RETURN(
+          auto index,
+          ObjectIndex::OpenWriter(std::string(kDirectory) + "/index", false, &env, &health));
+      ObjectIndex::Batch batch(*index);
+      batch.DeleteRow(kDefaultDomain, *row);
+      batch.PutRow(kDefaultDomain, *row);
+      written = index->WriteSynced(batch);
+    }
+    disk.leave_out = std::move(leave_out);
+    return written;
+  }
+
   absl::Status Put(int seed, uint64_t touched_rev) {
-    return PutContent(*engine_, Content(seed), {.touched_rev = {touched_rev}}).status();
+    const ObjectId id = RefOf(seed).id;
+    TILEKV_ASSIGN_OR_RETURN(auto before, engine_->Stat(kDefaultDomain, id));
+    TILEKV_RETURN_IF_ERROR(
+        PutContent(*engine_, Content(seed), {.touched_rev = {touched_rev}}).status());
+    TILEKV_ASSIGN_OR_RETURN(auto after, engine_->Stat(kDefaultDomain, id));
+    uint64_t number = after->file_number;
+    if (number == 0 || (before.has_value() && before->file_number == number)) {
+      return absl::OkStatus();
+    }
+    if (number <= highest_number_) return MakeError(Reason::kInternal, "a number is used twice");
+    highest_number_ = number;
+    return absl::OkStatus();
   }
 
   std::string PayloadOf(int seed) {
@@ -115,13 +201,34 @@ class EngineScenario : public PowerLossScenario {
     ObjectId id = RefOf(seed).id;
     auto row = *engine_->Stat(kDefaultDomain, id);
     if (!row.has_value()) return fmt::format("{}: absent\n", seed);
-    if (row->file_number != 0) ++files;
-    std::string state = fmt::format("{}: state {}, touched {}", seed, static_cast<int>(row->state),
-                                    row->touched_rev.value);
-    if (row->state == RowState::kQuarantined) return state + "\n";
+    if (row->file_number != 0 && Exists(PayloadPath(kDirectory, row->file_number))) ++files;
+    std::string state =
+        fmt::format("{}: state {}, touched {}, coded {}", seed, static_cast<int>(row->state),
+                    row->touched_rev.value, static_cast<int>(row->encoding.kind));
+    bool unreadable = row->state == RowState::kQuarantined || (seed == kSpoiled && spoiled_);
+    if (unreadable) return state + "\n";
     auto content = GetContent(*engine_, id);
     if (!content.ok()) return state + ", " + ErrorText(content.status()) + "\n";
     return state + (*content == Content(seed) ? "\n" : ", other bytes\n");
+  }
+
+  bool Exists(const std::string& path) { return *disk.file_system()->Exists(path); }
+
+  // Nobody can read its header, but it may be all there is: it is in its place or set aside.
+  uint64_t SpoiledBytes() {
+    const std::string aside = std::string(kDirectory) + "/damaged";
+    std::vector<std::string> paths;
+    auto row = *engine_->Stat(kDefaultDomain, RefOf(kSpoiled).id);
+    if (row.has_value()) paths.push_back(PayloadPath(kDirectory, row->file_number));
+    if (Exists(aside)) {
+      std::vector<std::string> names = *disk.file_system()->List(aside);
+      for (const std::string& name : names) paths.push_back(aside + "/" + name);
+    }
+    uint64_t bytes = 0;
+    for (const std::string& path : paths) {
+      if (Exists(path)) bytes += disk.file_system()->Stat(path)->size_bytes;
+    }
+    return bytes;
   }
 
   size_t CountFiles() {
@@ -135,7 +242,10 @@ class EngineScenario : public PowerLossScenario {
   }
 
   std::unique_ptr<LocalEngine> engine_;
-  std::string uuid_;  // of the store once it was acknowledged
+  std::string uuid_;             // of the store once it was acknowledged
+  uint64_t highest_number_ = 0;  // of files that were acknowledged
+  bool spoiled_ = false;         // the header of kSpoiled
+  bool rebuilding_ = false;      // and it has not ended well yet
 };
 
 class CatalogScenario : public PowerLossScenario {

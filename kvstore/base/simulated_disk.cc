@@ -49,7 +49,12 @@ absl::Status Missing(const std::string& path) {
 
 struct SimulatedDisk::Node {
   using Entries = std::map<std::string, std::shared_ptr<Node>>;
-  using EntryChange = std::vector<std::pair<std::string, std::shared_ptr<Node>>>;  // null: removed
+  struct EntryChange {
+    std::vector<std::pair<std::string, std::shared_ptr<Node>>> entries;  // null: removed
+    // Of a rename into another directory, shared with its half there: whether it is durable, once
+    // that is decided.
+    std::shared_ptr<std::optional<bool>> whole;
+  };
 
   bool is_directory = false;
   uint64_t number = 0;
@@ -59,7 +64,7 @@ struct SimulatedDisk::Node {
   std::vector<EntryChange> unsynced_entries;  // each happens as a whole
 
   static void Apply(const EntryChange& change, Entries& to) {
-    for (const auto& [name, node] : change) {
+    for (const auto& [name, node] : change.entries) {
       if (node == nullptr) {
         to.erase(name);
       } else {
@@ -77,8 +82,20 @@ struct SimulatedDisk::Node {
   }
   void MakeDurable() {
     for (const ByteChange& change : unsynced) change.ApplyTo(durable_content);
-    for (const EntryChange& change : unsynced_entries) Apply(change, durable_entries);
     unsynced.clear();
+    MakeEntriesDurable(unsynced_entries.size());
+  }
+  // The first so many changes, and of the others what is decided by another directory.
+  void MakeEntriesDurable(size_t count) {
+    for (size_t i = 0; i < unsynced_entries.size(); ++i) {
+      const EntryChange& change = unsynced_entries[i];
+      bool durable = i < count;
+      if (change.whole != nullptr) {
+        if (!change.whole->has_value()) *change.whole = durable;
+        durable = **change.whole;
+      }
+      if (durable) Apply(change, durable_entries);
+    }
     unsynced_entries.clear();
   }
 };
@@ -232,8 +249,7 @@ void SimulatedDisk::Lose(Node& node, Loss loss, std::set<const Node*>& seen) {
   size_t kept = loss == Loss::kEverything ? 0
                 : loss == Loss::kTornEnd  ? node.unsynced_entries.size()
                                           : random_.Below(node.unsynced_entries.size() + 1);
-  for (size_t i = 0; i < kept; ++i) Node::Apply(node.unsynced_entries[i], node.durable_entries);
-  node.unsynced_entries.clear();
+  node.MakeEntriesDurable(kept);
   node.entries = node.durable_entries;
   for (const auto& [name, child] : node.entries) Lose(*child, loss, seen);
 }
@@ -334,7 +350,7 @@ absl::StatusOr<SimulatedDisk::Handle> SimulatedDisk::Open(const std::string& pat
     TILEKV_RETURN_IF_ERROR(Begin("create", path, true));
     place.node = std::make_shared<Node>();
     place.node->number = next_number_++;
-    place.directory->Change({{place.name, place.node}});
+    place.directory->Change(Node::EntryChange{{{place.name, place.node}}, nullptr});
   }
   return Handle{place.node, path, power_cycle_};
 }
@@ -387,7 +403,7 @@ absl::Status SimulatedDisk::Unlink(const std::string& path) {
   TILEKV_RETURN_IF_ERROR(Begin("unlink", path, true));
   TILEKV_ASSIGN_OR_RETURN(Place place, PlaceOf(path));
   if (place.node == nullptr) return Missing(path);
-  place.directory->Change({{place.name, nullptr}});
+  place.directory->Change(Node::EntryChange{{{place.name, nullptr}}, nullptr});
   return absl::OkStatus();
 }
 
@@ -397,10 +413,14 @@ absl::Status SimulatedDisk::Rename(const std::string& from, const std::string& t
   TILEKV_ASSIGN_OR_RETURN(Place source, PlaceOf(from));
   TILEKV_ASSIGN_OR_RETURN(Place target, PlaceOf(to));
   if (source.node == nullptr) return Missing(from);
-  if (source.directory != target.directory) {
-    return absl::UnimplementedError("a rename from one directory into another");
+  if (source.directory == target.directory) {
+    source.directory->Change(
+        Node::EntryChange{{{source.name, nullptr}, {target.name, source.node}}, nullptr});
+    return absl::OkStatus();
   }
-  source.directory->Change({{source.name, nullptr}, {target.name, source.node}});
+  auto whole = std::make_shared<std::optional<bool>>();
+  source.directory->Change(Node::EntryChange{{{source.name, nullptr}}, whole});
+  target.directory->Change(Node::EntryChange{{{target.name, source.node}}, whole});
   return absl::OkStatus();
 }
 
@@ -415,7 +435,7 @@ absl::Status SimulatedDisk::MakeDirectory(const std::string& path) {
   auto made = std::make_shared<Node>();
   made->is_directory = true;
   made->number = next_number_++;
-  place.directory->Change({{place.name, std::move(made)}});
+  place.directory->Change(Node::EntryChange{{{place.name, std::move(made)}}, nullptr});
   return absl::OkStatus();
 }
 
@@ -427,7 +447,7 @@ absl::Status SimulatedDisk::RemoveDirectory(const std::string& path) {
   if (!place.node->entries.empty()) {
     return MakeError(Reason::kInternal, fmt::format("'{}' is not empty", path));
   }
-  place.directory->Change({{place.name, nullptr}});
+  place.directory->Change(Node::EntryChange{{{place.name, nullptr}}, nullptr});
   return absl::OkStatus();
 }
 

@@ -2,7 +2,8 @@
 //
 // It keeps apart what was written and what is durable. Bytes become durable by a sync of their
 // file; entries of a directory (files made, renamed, removed) by a sync of the directory, and by
-// nothing else. When the power comes back, everything that was not durable is gone, or some of it
+// nothing else; a rename from one directory into another, which happens as a whole, by a sync of
+// either. When the power comes back, everything that was not durable is gone, or some of it
 // is there (Loss), decided by the seed. What runs on it is the engine and the catalog themselves:
 // file_system() is their FileSystem, SimulatedRocksDbEnv their RocksDB's.
 //

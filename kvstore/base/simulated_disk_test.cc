@@ -72,6 +72,33 @@ TEST(SimulatedDisk, UndoesUnsyncedRenamesAndRemovals) {
   EXPECT_EQ(ContentOf(fs, "/b"), "/a");
 }
 
+TEST(SimulatedDisk, ARenameIntoAnotherDirectoryHappensAsAWhole) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    SimulatedDisk disk(seed);
+    FileSystem& fs = *disk.file_system();
+    for (const char* path : {"/a", "/b"}) ASSERT_TRUE(fs.CreateDirectory(path).ok());
+    Write(fs, "/a/x", "bytes", true);
+    ASSERT_TRUE(fs.SyncDirectory("/").ok());
+    ASSERT_TRUE(fs.SyncDirectory("/a").ok());
+    ASSERT_TRUE(fs.Rename("/a/x", "/b/y").ok());
+    EXPECT_THAT(*fs.List("/a"), IsEmpty());
+    EXPECT_EQ(ContentOf(fs, "/b/y"), "bytes");
+    LosePower(disk, Loss::kPrefix);
+    ASSERT_EQ(fs.List("/a")->size() + fs.List("/b")->size(), 1u);
+    if (fs.List("/b")->empty()) {
+      ASSERT_TRUE(fs.Rename("/a/x", "/b/y").ok());
+      LosePower(disk, Loss::kEverything);
+      EXPECT_THAT(*fs.List("/a"), ElementsAre("x"));
+      ASSERT_TRUE(fs.Rename("/a/x", "/b/y").ok());
+      ASSERT_TRUE(fs.SyncDirectory(seed % 2 == 0 ? "/a" : "/b").ok());
+      LosePower(disk, Loss::kEverything);
+      EXPECT_THAT(*fs.List("/a"), IsEmpty());
+    }
+    EXPECT_EQ(ContentOf(fs, "/b/y"), "bytes");
+  }
+}
+
 TEST(SimulatedDisk, KeepsSomePrefixOfTheUnsynced) {
   std::set<std::string> left;
   for (uint64_t seed = 0; seed < 100; ++seed) {

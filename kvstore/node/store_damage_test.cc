@@ -263,6 +263,24 @@ TEST_F(StoreDamageTest, ARebuildKeepsFilesWhoseHeaderCannotBeReadAndLeavesUnfini
   EXPECT_EQ(found.problem_count(), 2u) << "and the unfinished file, whose number was used";
 }
 
+TEST_F(StoreDamageTest, AnotherRebuildUsesNoNumberTwiceAndOverwritesNothingThatWasSetAside) {
+  std::string file = FileOf(PutValue("k", std::string(kInFile, 'c')));
+  Close();
+  FlipBitInFile(file, 100);
+  EXPECT_EQ(RebuildNow().set_aside, 1u);
+  std::filesystem::copy_file(directory_ / "damaged/1", file);
+  std::filesystem::remove_all(directory_ / "index.old");
+  std::filesystem::remove_all(directory_ / "index");
+  EXPECT_EQ(RebuildNow().set_aside, 1u);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "damaged/1"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "damaged/1.2"));
+  std::filesystem::remove_all(directory_ / "index");
+  RebuildNow();
+  Open();
+  ObjectRef next = PutValue("k", std::string(kInFile, 'd'));
+  EXPECT_GT((*engine_->Stat(kDefaultDomain, next.id))->file_number, 1u);
+}
+
 TEST_F(StoreDamageTest, AStoreThatIsOpenIsNotRebuilt) {
   LocalEngineOptions options;
   options.directory = directory_.path();

@@ -64,6 +64,7 @@ class Rebuild {
     TILEKV_RETURN_IF_ERROR(RemoveFlatDirectory(fs_, unfinished));
     TILEKV_ASSIGN_OR_RETURN(
         index_, ObjectIndex::OpenWriter(unfinished, true, options_.rocksdb_env, &health_));
+    TILEKV_RETURN_IF_ERROR(PassNumbersSetAside());
     TILEKV_RETURN_IF_ERROR(AddFiles());
     TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> old_indexes, OldIndexes());
     for (const std::string& old : old_indexes) TILEKV_RETURN_IF_ERROR(TakeSmallContents(old));
@@ -78,6 +79,25 @@ class Rebuild {
     ObjectRow row;
     std::string path;
   };
+
+  // Numbers are not used twice, nor are files that were set aside overwritten.
+  absl::Status PassNumbersSetAside() {
+    TILEKV_ASSIGN_OR_RETURN(bool exists, fs_.Exists(aside_));
+    if (!exists) return absl::OkStatus();
+    TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> names, fs_.List(aside_));
+    for (const std::string& name : names) {
+      std::optional<uint64_t> number = ParseFileNumber(name);
+      if (number.has_value()) numbers_ = std::max(numbers_, *number + 1);
+    }
+    return absl::OkStatus();
+  }
+
+  // As far as it can be read.
+  void PassNumbersOf(ObjectIndex& old) {
+    auto value = old.GetMeta(kNumbersKey);
+    if (!value.ok() || !value->has_value() || (*value)->size() != sizeof(uint64_t)) return;
+    numbers_ = std::max(numbers_, LoadLe<uint64_t>(AsBytes(**value).data()));
+  }
 
   absl::Status AddFiles() {
     const std::string root = options_.directory + "/payload";
@@ -166,10 +186,17 @@ class Rebuild {
   }
 
   absl::Status SetAside(uint64_t number, const std::string& path) {
-    const std::string aside = options_.directory + "/damaged";
-    TILEKV_RETURN_IF_ERROR(fs_.CreateDirectory(aside));
-    TILEKV_RETURN_IF_ERROR(fs_.Rename(path, fmt::format("{}/{}", aside, number)));
-    TILEKV_RETURN_IF_ERROR(fs_.SyncDirectory(aside));
+    TILEKV_RETURN_IF_ERROR(fs_.CreateDirectory(aside_));
+    // Before the file is in it and nowhere else.
+    TILEKV_RETURN_IF_ERROR(fs_.SyncDirectory(options_.directory));
+    std::string target = fmt::format("{}/{}", aside_, number);
+    for (int i = 2;; ++i) {
+      TILEKV_ASSIGN_OR_RETURN(bool taken, fs_.Exists(target));
+      if (!taken) break;
+      target = fmt::format("{}/{}.{}", aside_, number, i);
+    }
+    TILEKV_RETURN_IF_ERROR(fs_.Rename(path, target));
+    TILEKV_RETURN_IF_ERROR(fs_.SyncDirectory(aside_));
     ++report_.set_aside;
     return absl::OkStatus();
   }
@@ -192,6 +219,7 @@ class Rebuild {
       report_.old_index_error = ErrorText(old.status());
       return absl::OkStatus();
     }
+    PassNumbersOf(**old);
     absl::Status failed;  // of the new index
     absl::Status scanned = (*old)->Scan(kDefaultDomain, std::nullopt, [&](const ObjectRow& row) {
       if (row.file_number == 0) failed = TakeSmallContent(**old, row);
@@ -254,6 +282,7 @@ class Rebuild {
   const Revision touched_rev_;
   const CallContext& context_;
   const std::shared_ptr<BufferPool> pool_;
+  const std::string aside_ = options_.directory + "/damaged";
   StoreHealth health_;
   std::unique_ptr<ObjectIndex> index_;
   std::unordered_map<ObjectId, Chosen, ObjectIdHash> chosen_;

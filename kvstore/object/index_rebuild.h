@@ -8,8 +8,9 @@
 // 3. Contents below kInlineContentBytes lived in the index itself: what the old one still gives is
 //    taken over, checked to its id. The others are lost with it.
 // 4. The new index, whole and synced, takes the place of the old one, which is kept as
-//    DIR/index.old (.2, .3, ...). A process that ends before leaves the store as it was, or without
-//    an index: then this is done again.
+//    DIR/index.old (.2, .3, ...). A process that ends before leaves the store as it was, but for
+//    what it had set aside, or without an index: then this is done again.
+// 5. New files get numbers above all that payloads, files set aside or an old index tell of.
 #pragma once
 
 #include <cstdint>
