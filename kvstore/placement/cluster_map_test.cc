@@ -100,6 +100,15 @@ TEST(ClusterMap, KeepsFieldsItDoesNotKnowThroughAChange) {
   EXPECT_EQ(of_node.field(0).length_delimited(), "kept");
 }
 
+TEST(ClusterMap, IsTheBytesOfTheCatalogHoweverTheyWereWritten) {
+  // Field 1000 before all others: this program would write it last.
+  const std::string bytes = "\xc0\x3e\x4d" + ThreeNodes()->bytes();
+  auto map = ClusterMap::Parse(bytes);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->bytes(), bytes);
+  EXPECT_EQ(map->hash(), Blake3(AsBytes(bytes)));
+}
+
 TEST(ClusterMap, RefusesTheMapOfALaterProgram) {
   const absl::Status status = Parsed([](auto& r) { r.set_feature_level(kFeatureLevel + 1); });
   EXPECT_EQ(GetReason(status), Reason::kStoreMismatch);
