@@ -32,6 +32,7 @@ absl::Status SimulatedStore::OpenAs(bool read_only) {
   engine.rocksdb_env = &env;
   engine.clock = &clock;
   engine.random = &random_;
+  engine.max_object_bytes = max_object_bytes;
   if (read_only) {
     TILEKV_ASSIGN_OR_RETURN(owned->objects, ReadOnlyEngine::Open(engine));
   } else {
@@ -53,6 +54,7 @@ absl::Status SimulatedStore::OpenAs(bool read_only) {
   options.uri = "simulated:";
   options.retry.random = &random_;
   options.retry.sleep = [](int64_t) {};
+  objects_ = owned->objects.get();
   store_ = NewNodeStore(std::shared_ptr<NodeService>(owned, owned->node.get()), std::move(options));
   return absl::OkStatus();
 }

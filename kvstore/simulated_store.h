@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,18 +30,22 @@ class SimulatedStore {
   KvStore& operator*() { return *store_; }
   KvStore* operator->() { return store_.get(); }
   bool is_open() const { return store_ != nullptr; }
+  // Of the store that is open.
+  ObjectStore* objects() { return objects_; }
   // Closes it, too.
   void LosePower(SimulatedDisk::Loss loss);
 
   SimulatedDisk disk;
   SimulatedRocksDbEnv env;
   ManualClock clock;
+  std::optional<uint64_t> max_object_bytes;  // of a store that is made
 
  private:
   absl::Status OpenAs(bool read_only);
 
   SeededRandom random_;
   std::unique_ptr<KvStore> store_;
+  ObjectStore* objects_ = nullptr;  // its own
 };
 
 }  // namespace tilekv

@@ -13,6 +13,7 @@ namespace tilekv {
 using Loss = SimulatedDisk::Loss;
 
 StoreLife::StoreLife(uint64_t seed) : random_(seed), store_(seed + 1) {
+  store_.max_object_bytes = kMaxObjectBytes;
   SetCrashHandler([this](std::string_view point) {
     trace_ += fmt::format(" {}", point);
     points_.insert(std::string(point));
@@ -71,7 +72,8 @@ bool StoreLife::Restart() {
       ++ends_;
     }
     points_left_ = 0;
-    as_reader = random_.Below(3) == 0 ? LookAsReader() : std::nullopt;
+    bool looks = random_.Below(3) == 0 && spoiled_.empty();
+    as_reader = looks ? LookAsReader() : std::nullopt;
     if (random_.Below(4) == 0) ArmEnd(60);
     absl::Status opened = store_.Open();
     if (!opened.ok() && !store_.disk.is_off()) Fail("does not open: " + ErrorText(opened));
@@ -82,6 +84,7 @@ bool StoreLife::Restart() {
       points_left_ = 0;
     }
   } while (store_.disk.is_off());
+  Heal();
   if (!Compare()) return false;
   if (as_reader.has_value() && *as_reader != state_) {
     Fail("a reader saw something else:" + DifferenceTo(*as_reader));
@@ -142,6 +145,7 @@ void StoreLife::Settle(const State& seen) {
     if (happened) state_ = std::move(with);
   }
   open_changes_.clear();
+  SettleMove();
   // A commit that was not acknowledged may have taken its number.
   for (const auto& [name, what] : seen) {
     if (name.rfind("version ", 0) != 0) continue;

@@ -13,9 +13,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/random.h"
 #include "kvstore/object/tree.h"
 #include "kvstore/simulated_store.h"
@@ -43,6 +45,8 @@ class StoreLife {
   int looks() const { return looks_; }  // of readers before a writer
 
  private:
+  static constexpr uint64_t kMaxObjectBytes = 256 * kKiB;  // larger values are chunked
+
   // What can be seen: "value KEY", "version MODEL/NUMBER", "tag MODEL/TAG", and what is there.
   using State = std::map<std::string, std::string>;
   // Happens as a whole or not at all; none: gone.
@@ -105,7 +109,18 @@ class StoreLife {
   void DeleteVersion();
   void Undelete();
   void Collect();
-  Content SomeContent();
+  void Copy();
+  void Move();
+  void Recode();
+  void Repair();
+  void SpoilAndHeal();
+  void Heal();
+  bool HasVersions(const std::string& model) const;
+  void SettleMove();
+  // A key and its content, which lies in a payload file of its own; empty: there is none.
+  std::pair<std::string, std::string> SomeValueInAFile();
+  // Of at most so many bytes.
+  Content SomeContent(uint64_t most_bytes = kMaxObjectBytes);
   std::string SomeKey();
   // Some version that fits, if there is one.
   std::optional<Version> SomeVersion(const std::function<bool(const Version&)>& fits);
@@ -120,6 +135,9 @@ class StoreLife {
   std::map<std::string, std::string> names_;  // of contents
   std::map<std::string, uint64_t> next_{{"a", 1}, {"b", 1}};
   std::map<std::string, int64_t> deleted_at_;  // when, by name of version
+  std::string moved_to_;                       // by a move that may have happened
+  // Values whose copies are bad on the disk until they are stored again, by key.
+  std::map<std::string, std::string> spoiled_;
   uint64_t points_left_ = 0;
   int ends_ = 0;
   int looks_ = 0;

@@ -34,7 +34,7 @@ Tree StoreLife::Model::Root() const {
 }
 
 void StoreLife::DoSomething() {
-  switch (random_.Below(16)) {
+  switch (random_.Below(21)) {
     case 0:
     case 1:
     case 2:
@@ -61,6 +61,16 @@ void StoreLife::DoSomething() {
     case 14:
       trace_ += " time";
       return store_.clock.Advance(static_cast<int64_t>(random_.Below(5)) * kDay_micros);
+    case 15:
+      return Copy();
+    case 16:
+      return Move();
+    case 17:
+      return Recode();
+    case 18:
+      return Repair();
+    case 19:
+      return SpoilAndHeal();
     default:
       return RestartOrCheck();
   }
@@ -77,9 +87,10 @@ void StoreLife::RestartOrCheck() {
   Compare();
 }
 
-StoreLife::Content StoreLife::SomeContent() {
-  constexpr uint64_t kLengths[] = {0, 100, 600, 5'000, 40'000, 70'000, 200'000};
-  Content content{random_.Below(3), kLengths[random_.Below(std::size(kLengths))]};
+StoreLife::Content StoreLife::SomeContent(uint64_t most_bytes) {
+  constexpr uint64_t kLengths[] = {0, 100, 600, 5'000, 40'000, 70'000, 200'000, 600'000};
+  size_t count = std::size(kLengths) - (most_bytes < kLengths[std::size(kLengths) - 1]);
+  Content content{random_.Below(3), kLengths[random_.Below(count)]};
   if (content.length == 0) content.seed = 0;
   names_[content.Text()] = content.Name();
   return content;
@@ -89,9 +100,10 @@ std::string StoreLife::SomeKey() { return fmt::format("k{}", random_.Below(6)); 
 
 void StoreLife::Put() {
   std::string key = SomeKey();
-  Content content = SomeContent();
+  Content content = SomeContent(kMiB);
   trace_ += fmt::format(" put {} {}", key, content.Name());
   PutOptions options;
+  options.chunked = content.length > kMaxObjectBytes;
   bool absent = state_.count("value " + key) == 0;
   bool conditional = random_.Below(3) == 0;
   if (conditional) options.condition = WriteCondition::Absent();
@@ -252,7 +264,9 @@ void StoreLife::Collect() {
     bool over = deleted_at_[name] <= store_.clock.WallMicros() - kDeleteGrace_s * 1'000'000;
     if (what.rfind("deleted", 0) == 0 && over) purges.push_back({{name, std::nullopt}});
   }
-  Acknowledged(store_->node().Collect({}).status(), purges);
+  v1::CollectRequest request;
+  request.set_end_sessions(random_.Below(4) == 0);
+  Acknowledged(store_->node().Collect(request).status(), purges);
   store_.env.RunJobs();
 }
 

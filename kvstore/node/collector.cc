@@ -407,6 +407,7 @@ absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
   TILEKV_CRASH_POINT("collector.swept");
   if (request.dry_run()) return response;
   TILEKV_RETURN_IF_ERROR(RemoveFreed(node_, round.snapshot));
+  TILEKV_CRASH_POINT("collector.freed_removed");
   TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
   return response;
 }

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
@@ -111,7 +112,9 @@ absl::StatusOr<std::optional<v1::MoveModelResponse>> Models::TryMove(
   source.head.set_deleted_versions(0);
   AddHead(txn, request.ns(), request.name(), source);
   AddHead(txn, request.new_ns(), request.new_name(), target);
+  TILEKV_CRASH_POINT("move.before_transaction");
   TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn)));
+  TILEKV_CRASH_POINT("move.after_transaction");
   if (!result.applied) return std::nullopt;
   return response;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
@@ -159,7 +160,9 @@ absl::StatusOr<bool> ChangeModel(NodeContext& node, const std::string& ns, const
     TILEKV_ASSIGN_OR_RETURN(bool wanted, plan(head, txn));
     if (!wanted) return false;
     AddHead(txn, ns, name, head);
+    TILEKV_CRASH_POINT("model.before_transaction");
     TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn), purpose));
+    TILEKV_CRASH_POINT("model.after_transaction");
     if (result.applied) return true;
   }
   return TooManyTries(fmt::format("model {}", ModelText(ns, name)));

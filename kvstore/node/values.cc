@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
@@ -92,7 +93,9 @@ absl::StatusOr<v1::DeleteValueResponse> Values::Delete(const v1::DeleteValueRequ
     txn.writes.push_back(CatalogWrite::Delete(key));
     std::optional<CatalogWrite> freed = FreedWrite(*entry);
     if (freed) txn.writes.push_back(*std::move(freed));
+    TILEKV_CRASH_POINT("value.before_delete");
     TILEKV_ASSIGN_OR_RETURN(TxnResult result, node_.Txn(std::move(txn), TxnPurpose::kRemove));
+    TILEKV_CRASH_POINT("value.after_delete");
     if (result.applied) return response;
     response.Clear();
   }

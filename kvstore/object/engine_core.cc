@@ -207,7 +207,9 @@ absl::StatusOr<bool> EngineCore::SetState(Domain domain, const ObjectRow& seen, 
   if (state == RowState::kGood) row->verified_at_micros = options_.clock->WallMicros();
   ObjectIndex::Batch batch(*index_);
   batch.PutRow(domain, *row);
+  TILEKV_CRASH_POINT("state.before_row");
   TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  TILEKV_CRASH_POINT("state.row");
   usage_.Replace(old, row);
   return true;
 }

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/bytes.h"
+#include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
@@ -195,6 +196,7 @@ class Rebuild {
       if (!taken) break;
       target = fmt::format("{}/{}.{}", aside_, number, i);
     }
+    TILEKV_CRASH_POINT("rebuild.before_set_aside");
     TILEKV_RETURN_IF_ERROR(fs_.Rename(path, target));
     TILEKV_RETURN_IF_ERROR(fs_.SyncDirectory(aside_));
     ++report_.set_aside;
@@ -269,9 +271,11 @@ class Rebuild {
         if (!taken) break;
         old = fmt::format("{}.old.{}", path, i);
       }
+      TILEKV_CRASH_POINT("rebuild.before_old_renamed");
       TILEKV_RETURN_IF_ERROR(fs_.Rename(path, old));
       report_.old_index = old;
     }
+    TILEKV_CRASH_POINT("rebuild.before_in_place");
     TILEKV_RETURN_IF_ERROR(fs_.Rename(unfinished, path));
     return fs_.SyncDirectory(options_.directory);
   }

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "fmt/format.h"
+#include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
@@ -89,6 +90,7 @@ absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamed() {
   TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
   uint64_t removed = 0;
   TILEKV_RETURN_IF_ERROR(VisitUnnamed([&](uint64_t, const std::string& path) -> absl::Status {
+    TILEKV_CRASH_POINT("unnamed.before_unlink");
     absl::Status unlinked = fs_->Unlink(path);
     // Whoever took the file's name from its row has removed it meanwhile.
     if (absl::IsNotFound(unlinked)) return absl::OkStatus();
