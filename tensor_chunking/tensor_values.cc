@@ -21,17 +21,34 @@ ResolvedSlice SliceOf(const Region& region) {
   return slice;
 }
 
-absl::StatusOr<ElementStats> StatsOfTensor(ModelReader& reader, const TensorEntry& entry,
-                                           const std::function<void(uint64_t)>& progress) {
-  ElementStats stats;
-  TILEKV_ASSIGN_OR_RETURN(auto stream, reader.StreamTiles({entry.name}));
-  while (true) {
-    TILEKV_ASSIGN_OR_RETURN(std::optional<StreamedTile> tile, stream->Next());
-    if (!tile.has_value()) return stats;
-    stats.Add(entry.dtype, tile->content.span());
-    progress(tile->content.size());
+// One stream over many tensors, read ahead across them: one for each would cost threads and an
+// exchange for every small tensor.
+class StatsStream {
+ public:
+  // `names` are of tensors whose elements are numbers.
+  static absl::StatusOr<StatsStream> Open(ModelReader& reader, std::vector<std::string> names) {
+    StatsStream stream;
+    if (names.empty()) return stream;  // a stream of none would be of all
+    TILEKV_ASSIGN_OR_RETURN(stream.tiles_, reader.StreamTiles(std::move(names)));
+    return stream;
   }
-}
+
+  // Of the next of the names, whose entry this is.
+  absl::StatusOr<ElementStats> Next(const TensorEntry& entry,
+                                    const std::function<void(uint64_t)>& progress) {
+    ElementStats stats;
+    for (size_t i = 0; i < entry.tiles.size(); ++i) {
+      TILEKV_ASSIGN_OR_RETURN(std::optional<StreamedTile> tile, tiles_->Next());
+      TILEKV_CHECK(tile.has_value() && tile->tile_index == i);
+      stats.Add(entry.dtype, tile->content.span());
+      progress(tile->content.size());
+    }
+    return stats;
+  }
+
+ private:
+  std::unique_ptr<ModelStream<StreamedTile>> tiles_;
+};
 
 // Tiles of the newer tensor that may hold other elements than the older one there.
 std::vector<uint64_t> ChangedTiles(const TensorEntry& older, const TensorEntry& newer) {
@@ -55,12 +72,17 @@ absl::Status VisitTensorStats(ModelReader& reader, const std::vector<std::string
     }
   }
   std::vector<EntryPtr> entries;
+  std::vector<std::string> numeric;
   WriteProgress done;
   for (const std::string& name : names) {
     TILEKV_ASSIGN_OR_RETURN(EntryPtr entry, reader.Find(name));
-    if (CheckNumeric(entry->dtype).ok()) done.total_bytes += entry->bytes();
+    if (CheckNumeric(entry->dtype).ok()) {
+      done.total_bytes += entry->bytes();
+      numeric.push_back(name);
+    }
     entries.push_back(std::move(entry));
   }
+  TILEKV_ASSIGN_OR_RETURN(StatsStream stream, StatsStream::Open(reader, std::move(numeric)));
   auto advance = [&](uint64_t bytes) {
     done.done_bytes += bytes;
     if (progress != nullptr) progress(done);
@@ -70,7 +92,7 @@ absl::Status VisitTensorStats(ModelReader& reader, const std::vector<std::string
     TensorStats stats{.tensor = names[i], .dtype = entry.dtype, .shape = entry.shape};
     stats.numeric = CheckNumeric(entry.dtype).ok();
     if (stats.numeric) {
-      TILEKV_ASSIGN_OR_RETURN(stats.stats, StatsOfTensor(reader, entry, advance));
+      TILEKV_ASSIGN_OR_RETURN(stats.stats, stream.Next(entry, advance));
     }
     TILEKV_RETURN_IF_ERROR(visit(stats));
   }
