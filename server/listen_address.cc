@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 
@@ -44,6 +46,15 @@ uint16_t PortOf(int fd) {
   return ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);
 }
 
+// The characters of names and IPv4 addresses; of an IPv6 address with its zone within brackets.
+bool IsHost(std::string_view host, bool bracketed) {
+  auto fits = [bracketed](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
+           (bracketed && (c == ':' || c == '%'));
+  };
+  return !host.empty() && std::all_of(host.begin(), host.end(), fits);
+}
+
 }  // namespace
 
 absl::StatusOr<ListenAddress> ListenAddress::Parse(std::string_view text) {
@@ -58,14 +69,12 @@ absl::StatusOr<ListenAddress> ListenAddress::Parse(std::string_view text) {
   if (colon == std::string_view::npos) return bad();
   std::string_view host = text.substr(0, colon);
   std::string_view port = text.substr(colon + 1);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return bad();
-  }
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  if (!IsHost(host, bracketed)) return bad();
   ListenAddress address;
   auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (host.empty() || port.empty() || error != std::errc() || end != port.data() + port.size()) {
+  if (port.empty() || error != std::errc() || end != port.data() + port.size()) {
     return bad();
   }
   address.host = host;

@@ -10,6 +10,7 @@
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
+#include "kvstore/base/machine_memory.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 
@@ -17,6 +18,7 @@ namespace tilekv {
 namespace {
 
 constexpr char kConfigVariable[] = "TILEKV_CONFIG";
+constexpr int64_t kGreatestSlowCall_ms = 24 * 3'600'000;
 
 absl::Status Bad(std::string text) { return MakeError(Reason::kInvalidArgument, std::move(text)); }
 
@@ -48,8 +50,12 @@ absl::Status SetMemory(std::string_view text, NodeProcessOptions& options) {
 absl::Status SetSlowCallMs(std::string_view text, NodeProcessOptions& options) {
   const char* end = text.data() + text.size();
   auto [at, error] = std::from_chars(text.data(), end, options.slow_call_ms);
-  if (error == std::errc() && at == end && options.slow_call_ms >= 0) return absl::OkStatus();
-  return Bad(fmt::format("'{}' is not a number of milliseconds", Printable(text)));
+  if (error == std::errc() && at == end && options.slow_call_ms >= 0 &&
+      options.slow_call_ms <= kGreatestSlowCall_ms) {
+    return absl::OkStatus();
+  }
+  return Bad(fmt::format("'{}' is not a number of milliseconds; it may be 0 to {}, a day",
+                         Printable(text), kGreatestSlowCall_ms));
 }
 
 // Where a value was found: its text, and who says so.
@@ -72,6 +78,26 @@ std::string SettingNames() {
     names += (names.empty() ? "" : ", ") + setting.name;
   }
   return names;
+}
+
+bool IsEveryAddress(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
+// Whether a process can listen on both.
+absl::Status CheckAddresses(const ListenAddress& listen, const ListenAddress& http) {
+  bool same_host =
+      listen.host == http.host || IsEveryAddress(listen.host) || IsEveryAddress(http.host);
+  if (listen.port != http.port || listen.port == 0 || !same_host) return absl::OkStatus();
+  return Bad(fmt::format("--listen {} and --http {} are one port; give each its own",
+                         listen.ToString(), http.ToString()));
+}
+
+absl::Status CheckMemory(uint64_t memory_bytes) {
+  const uint64_t machine_bytes = MachineMemoryBytes();
+  if (machine_bytes == 0 || memory_bytes <= machine_bytes) return absl::OkStatus();
+  return Bad(
+      fmt::format("--memory is {}; this machine, or the group that the process runs in, has "
+                  "{}: give the node less",
+                  FormatSize(memory_bytes), FormatSize(machine_bytes)));
 }
 
 // One line of the file. CLI11 takes lines apart, but does not say where an item stood: it gets them
@@ -261,6 +287,8 @@ absl::Status CheckServerCommand(const ServerCommand& command) {
         "--data-dir is missing: the directory of the store; or set TILEKV_DATA_DIR, or data-dir in "
         "the file of --config");
   }
+  TILEKV_RETURN_IF_ERROR(CheckAddresses(command.options.listen, command.options.http));
+  TILEKV_RETURN_IF_ERROR(CheckMemory(command.options.memory_bytes));
   return CheckOptions(command.options);
 }
 
@@ -273,8 +301,16 @@ std::string ConfigText(const ServerCommand& command) {
                          setting.unset_help.empty() ? "it must be" : setting.unset_help);
       continue;
     }
-    out += fmt::format("{:<50} # {}\n", fmt::format("{} = \"{}\"", setting.name, effective.text),
-                       effective.origin);
+    const std::string line = fmt::format("{} = \"{}\"", setting.name, effective.text);
+    FoundSettings read;
+    bool is_read_again =
+        ReadConfigLine(line, "", read).ok() && read[setting.name].text == effective.text;
+    if (is_read_again) {
+      out += fmt::format("{:<50} # {}\n", line, effective.origin);
+    } else {
+      out += fmt::format("# {} cannot be written into a file, but is '{}' ({})\n", setting.name,
+                         Printable(effective.text), effective.origin);
+    }
   }
   return out;
 }

@@ -56,7 +56,8 @@ absl::StatusOr<ServerCommand> ParseServerCommand(
     const std::function<const char*(const char*)>& environment);
 // What can be told without touching data or network: INVALID_ARGUMENT.
 absl::Status CheckServerCommand(const ServerCommand& command);
-// A configuration file of the values, each with its origin.
+// A configuration file of the values, each with its origin; a comment in the place of one that no
+// line of a file can hold.
 std::string ConfigText(const ServerCommand& command);
 
 }  // namespace tilekv

@@ -104,9 +104,17 @@ TEST_F(ServerSettingsTest, AMistakeInTheFileIsNamedWithItsLine) {
 
 TEST_F(ServerSettingsTest, AMistakeElsewhereIsNamedWithItsPlace) {
   EXPECT_THAT(Error({"--memory", "lots"}), HasSubstr("--memory (flag): "));
-  for (const char* text : {"-1", "1s", "99999999999999999999", "soon"}) {
+  for (const char* text :
+       {"-1", "1s", "99999999999999999999", "soon", "86400001", "9223372036854775807"}) {
     EXPECT_THAT(Error({std::string("--slow-call-ms=") + text}),
                 HasSubstr("is not a number of milliseconds"));
+  }
+  EXPECT_EQ(Parse({"--slow-call-ms=86400000"})->options.slow_call_ms, 86'400'000);
+  for (const char* text : {"host with space:1", ":1", "[]:1", "a/b:1", "host:65536", "::1:1"}) {
+    EXPECT_THAT(Error({"--http", text}), HasSubstr("is not an address to listen on")) << text;
+  }
+  for (const char* text : {"my-host.example_1:1", "[fe80::1%eth0]:1", "0.0.0.0:1"}) {
+    EXPECT_EQ(Parse({"--http", text})->options.http.ToString(), text);
   }
   EXPECT_THAT(Error({}, {{"TILEKV_LISTEN", "x"}}),
               HasSubstr("--listen (environment TILEKV_LISTEN): "));
@@ -123,6 +131,22 @@ TEST_F(ServerSettingsTest, CheckingFindsWhatNoNodeCanWorkWith) {
   EXPECT_THAT(
       ErrorText(CheckServerCommand(*Parse({"--data-dir", "/d", "--max-object-bytes", "2GiB"}))),
       HasSubstr("64 KiB to 1 GiB"));
+  EXPECT_THAT(ErrorText(CheckServerCommand(*Parse({"--data-dir", "/d", "--memory", "999TiB"}))),
+              HasSubstr("this machine"));
+}
+
+TEST_F(ServerSettingsTest, CheckingFindsTwoAddressesThatAreOnePort) {
+  auto check = [](const char* listen, const char* http) {
+    return CheckServerCommand(
+        *Parse({"--data-dir", "/d", "--memory", "64MiB", "--listen", listen, "--http", http}));
+  };
+  for (const char* http : {"127.0.0.1:80", "0.0.0.0:80", "[::]:80"}) {
+    EXPECT_THAT(ErrorText(check("127.0.0.1:80", http)), HasSubstr("are one port")) << http;
+    EXPECT_THAT(ErrorText(check(http, "127.0.0.1:80")), HasSubstr("are one port")) << http;
+  }
+  EXPECT_TRUE(check("127.0.0.1:80", "127.0.0.1:81").ok());
+  EXPECT_TRUE(check("127.0.0.1:80", "10.0.0.1:80").ok());
+  EXPECT_TRUE(check("127.0.0.1:0", "127.0.0.1:0").ok()) << "any free ports";
 }
 
 TEST_F(ServerSettingsTest, WhatIsPrintedTellsOriginsAndIsAConfigurationAgain) {
@@ -142,6 +166,20 @@ TEST_F(ServerSettingsTest, WhatIsPrintedTellsOriginsAndIsAConfigurationAgain) {
   EXPECT_EQ(again->options.memory_bytes, 300 * kMiB);
   EXPECT_EQ(again->options.http.ToString(), "[::1]:2");
   EXPECT_FALSE(again->options.max_object_bytes.has_value());
+}
+
+TEST_F(ServerSettingsTest, WhatNoFileCanHoldIsPrintedAsAComment) {
+  for (const char* directory : {"/a\"b", "/a#b", "/a\nmemory = 1TiB", "/a\\"}) {
+    absl::StatusOr<ServerCommand> command = Parse({"--data-dir", directory});
+    const std::string text = ConfigText(*command);
+    absl::StatusOr<ServerCommand> again = Parse({"--config", File(text)});
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->options.memory_bytes, kDefaultServerMemoryBytes);
+    if (again->options.data_dir != directory) {
+      EXPECT_EQ(again->options.data_dir, "");
+      EXPECT_THAT(text, HasSubstr("# data-dir cannot be written into a file"));
+    }
+  }
 }
 
 TEST_F(ServerSettingsTest, HelpNeedsNothingElse) {
