@@ -5,10 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/mutex.h"
-#include "kvstore/base/retry_hint.h"
 #include "kvstore/base/status.h"
 #include "kvstore/wire/bulk_frame.h"
 #include "server/grpc_calls.h"
@@ -35,15 +33,6 @@ grpc::ByteBuffer ToBuffer(const google::protobuf::MessageLite& message) {
 
 absl::Status CallerGone() { return MakeError(Reason::kCancelled, "the caller is gone"); }
 
-absl::Status StoodStill() {
-  return WithRetryAfter(
-      MakeError(Reason::kOverloaded,
-                fmt::format("nothing of this transfer came for {} s while others waited for its "
-                            "place; send it again when its bytes are there",
-                            kStalledTransfer_s)),
-      kOverloadedRetry_s * 1'000);
-}
-
 // What the streams that receive have in common. Reactor is one of gRPC's with StartRead.
 template <typename Reactor>
 class ReceivingReactor : public Reactor, public BulkCarrier {
@@ -62,7 +51,8 @@ class ReceivingReactor : public Reactor, public BulkCarrier {
       cancelled = cancelled_;
     }
     place_->Enter(
-        StreamSlots::Kind::kPut, [receiver] { receiver->Fail(StoodStill()); },
+        {StreamSlots::Kind::kPut, served_.peer()},
+        [receiver](const absl::Status& why) { receiver->Fail(why); },
         [this, start = std::move(start)](const absl::Status& granted) {
           served_.QueueEnded();
           if (!granted.ok()) return this->Finish(served_.End(granted));
@@ -88,7 +78,7 @@ class ReceivingReactor : public Reactor, public BulkCarrier {
     this->StartRead(&incoming_);
   }
   void OnReadDone(bool ok) override {
-    WaitsForClient(false);
+    WaitsForClient(false, ok ? incoming_.Length() : 0);
     if (ok) {
       service_.metrics.ReceivedBytes(incoming_.Length());
       served_.AddBytes(incoming_.Length());
@@ -119,8 +109,8 @@ class ReceivingReactor : public Reactor, public BulkCarrier {
     if (place_->CancelWait()) return this->Finish(served_.End(CallerGone()));
     receiver_->Cancel();
   }
-  void WaitsForClient(bool waits) {
-    if (place_.has_value()) place_->WaitsForClient(waits);
+  void WaitsForClient(bool waits, uint64_t moved_bytes = 0) {
+    if (place_.has_value()) place_->WaitsForClient(waits, moved_bytes);
     served_.WaitsForClient(waits);
   }
 
@@ -231,18 +221,20 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
  public:
   ReadReactor(ServiceContext& service, grpc::CallbackServerContext& call,
               const grpc::ByteBuffer* request)
-      : service_(service),
-        served_(service, call, "ReadObjects"),
-        pipeline_(std::make_shared<ReadPipeline>(this, &service_.client_read, &service_.reads)),
-        place_(service.slots) {
+      : service_(service), served_(service, call, "ReadObjects") {
     auto producer = MakeProducer(*request);
     if (!producer.ok()) {
       Finish(served_.End(producer.status()));
       return;
     }
     producer_ = *std::move(producer);
-    place_.Enter(
-        StreamSlots::Kind::kRead, [pipeline = pipeline_] { pipeline->BreakOff(); },
+    const bool is_short = producer_->is_short();
+    pipeline_ = std::make_shared<ReadPipeline>(
+        this, is_short ? &service_.short_read : &service_.client_read, &service_.reads);
+    place_.emplace(is_short ? service_.short_reads : service_.slots);
+    place_->Enter(
+        {StreamSlots::Kind::kRead, served_.peer()},
+        [pipeline = pipeline_](const absl::Status& why) { pipeline->BreakOff(why); },
         [this](const absl::Status& granted) { Begin(granted); });
   }
 
@@ -294,19 +286,20 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
   void FinishCall(const absl::Status& status) override { Finish(served_.End(status)); }
   void BudgetWaited(int64_t nanos) override { served_.BudgetWaited(nanos); }
   void BreakOff() override { served_.BreakOff(); }
-  void WaitsForClient(bool waits) {
-    place_.WaitsForClient(waits);
+  void WaitsForClient(bool waits, uint64_t moved_bytes = 0) {
+    place_->WaitsForClient(waits, moved_bytes);
     served_.WaitsForClient(waits);
   }
 
   void OnWriteDone(bool ok) override {
-    WaitsForClient(false);
+    WaitsForClient(false, ok ? outgoing_.Length() : 0);
     outgoing_.Clear();
     pipeline_->Sent(ok);
   }
   void OnCancel() override {
     served_.Cancel();
-    if (place_.CancelWait()) return Finish(served_.End(CallerGone()));
+    if (!place_.has_value()) return;  // it ended at once
+    if (place_->CancelWait()) return Finish(served_.End(CallerGone()));
     {
       MutexLock lock(mutex_);
       cancelled_ = true;
@@ -318,9 +311,10 @@ class ReadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
 
   ServiceContext& service_;
   ServedCall served_;
-  const std::shared_ptr<ReadPipeline> pipeline_;
   std::unique_ptr<ReadProducer> producer_;  // until the call has its place
-  StreamPlace place_;
+  // Set at once, where the request can be right.
+  std::shared_ptr<ReadPipeline> pipeline_;
+  std::optional<StreamPlace> place_;
   bool begun_to_send_ = false;  // of the one write in progress
   grpc::ByteBuffer outgoing_;
   Mutex mutex_;

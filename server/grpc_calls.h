@@ -29,6 +29,7 @@ class ServedCall {
   // For the node; Cancel reaches every copy.
   const CallContext& context() const { return context_; }
   void Cancel() { context_.cancel->Cancel(); }
+  std::string peer() const { return call_.peer(); }
   // Ends the call without its client's help. Before End.
   void BreakOff() { call_.TryCancel(); }
   // Counts the call, and gives what gRPC is to send.
@@ -38,7 +39,7 @@ class ServedCall {
   void AddBytes(uint64_t bytes) { bytes_ += bytes; }
   void QueueEnded() { queue_nanos_ = NowNanos() - began_nanos_; }
   void BudgetWaited(int64_t nanos) { budget_nanos_ += nanos; }
-  // From now on it waits for its client, or no more. One wait at a time.
+  // From now on it waits for its client, or no more. One wait at a time; the longest is kept.
   void WaitsForClient(bool waits);
   // It lasts as long as its client likes: it is never slow.
   void set_open_ended() { open_ended_ = true; }
@@ -57,6 +58,7 @@ class ServedCall {
   std::atomic<int64_t> queue_nanos_{0};
   std::atomic<int64_t> budget_nanos_{0};
   std::atomic<int64_t> client_nanos_{0};
+  std::atomic<int64_t> longest_client_nanos_{0};
   std::atomic<int64_t> client_since_nanos_{0};  // 0: it does not wait for it
 };
 
@@ -68,12 +70,14 @@ class StreamPlace {
   StreamPlace(const StreamPlace&) = delete;
   StreamPlace& operator=(const StreamPlace&) = delete;
 
-  void Enter(StreamSlots::Kind kind, std::function<void()> end,
+  void Enter(StreamSlots::Caller caller, StreamSlots::End end,
              std::function<void(absl::Status)> granted) {
-    slots_.Enter(ticket_, kind, std::move(end), std::move(granted));
+    slots_.Enter(ticket_, std::move(caller), std::move(end), std::move(granted));
   }
   bool CancelWait() { return slots_.Cancel(ticket_); }
-  void WaitsForClient(bool waits) { slots_.WaitsForClient(ticket_, waits); }
+  void WaitsForClient(bool waits, uint64_t moved_bytes) {
+    slots_.WaitsForClient(ticket_, waits, moved_bytes);
+  }
 
  private:
   StreamSlots& slots_;

@@ -194,13 +194,16 @@ grpc::Status ServedCall::End(const absl::Status& status) {
 void ServedCall::WaitsForClient(bool waits) {
   const int64_t now_nanos = NowNanos();
   const int64_t since_nanos = client_since_nanos_.exchange(waits ? now_nanos : 0);
-  if (since_nanos != 0) client_nanos_ += now_nanos - since_nanos;
+  if (since_nanos == 0) return;
+  const int64_t waited_nanos = now_nanos - since_nanos;
+  client_nanos_ += waited_nanos;
+  if (waited_nanos > longest_client_nanos_) longest_client_nanos_ = waited_nanos;
 }
 
 void ServedCall::TellIfSlow(int64_t total_nanos, const absl::Status& status) {
   if (open_ended_) return;
   WaitsForClient(false);
-  if (!service_.slow_calls.IsSlow(total_nanos, client_nanos_)) return;
+  if (!service_.slow_calls.IsSlow(total_nanos, client_nanos_, longest_client_nanos_)) return;
   service_.slow_calls.Add({.name = name_,
                            .peer = call_.peer(),
                            .status = status,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kvstore/base/defaults.h"
+#include "server/read_producer.h"
 
 namespace tilekv {
 namespace {
@@ -23,8 +24,10 @@ MemoryPlan PlanMemory(uint64_t memory_bytes) {
   uint64_t rest = memory_bytes > 2 * kDatabaseBytes ? memory_bytes - kDatabaseBytes
                                                     : memory_bytes - memory_bytes / 2;
   MemoryPlan plan;
-  plan.client_stream_bytes = rest / 8 * 2;
+  plan.client_stream_bytes = rest / 16 * 3;
   plan.client_read_bytes = rest / 8 * 2;
+  plan.short_read_bytes = rest / 16;
+  plan.max_short_reads = plan.short_read_bytes / kShortAnswerBytes;
   plan.max_streams = rest / 8 * 3 / kBytesPerStream;
   plan.max_waiting_puts = plan.max_streams;
   plan.call_bytes = rest / 16;

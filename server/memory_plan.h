@@ -7,8 +7,10 @@
 namespace tilekv {
 
 struct MemoryPlan {
-  uint64_t client_stream_bytes = 0;     // chunks of puts that were received and not yet written
-  uint64_t client_read_bytes = 0;       // chunks of reads that were read and not yet sent
+  uint64_t client_stream_bytes = 0;  // chunks of puts that were received and not yet written
+  uint64_t client_read_bytes = 0;    // chunks of reads that were read and not yet sent
+  uint64_t short_read_bytes = 0;     // the same of short reads, as many as there may be at once
+  uint64_t max_short_reads = 0;
   uint64_t max_streams = 0;             // bulk calls at once: each may keep lookahead in gRPC
   uint64_t max_waiting_puts = 0;        // beyond them; so may each of these
   uint64_t max_small_puts = 0;          // puts of small values at once

@@ -75,6 +75,7 @@ class GrpcNodeServer : public NodeServer {
     ticking_ = std::make_unique<PeriodicWork>(kTickEvery_ms, [this] {
       context_.slots.Tick();
       context_.small_puts.Tick();
+      context_.short_reads.Tick();
     });
     return absl::OkStatus();
   }
@@ -93,7 +94,9 @@ class GrpcNodeServer : public NodeServer {
   }
 
   uint64_t stream_bytes_held() override { return context_.client_stream.budget().used_bytes(); }
-  uint64_t read_bytes_held() override { return context_.client_read.budget().used_bytes(); }
+  uint64_t read_bytes_held() override {
+    return context_.client_read.budget().used_bytes() + context_.short_read.budget().used_bytes();
+  }
   uint64_t read_bytes_peak() override { return context_.client_read.budget().peak_bytes(); }
 
  private:

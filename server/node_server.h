@@ -16,7 +16,7 @@ namespace tilekv {
 struct NodeServerOptions {
   std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0: any free one
   uint64_t memory_bytes = kDefaultServerMemoryBytes;
-  // How long a transfer waits for a place, and one whose client stands still keeps it.
+  // How long a transfer waits for a place, and one whose client is too slow keeps it.
   int64_t transfer_queue_ms = kTransferQueue_s * 1'000;
   int64_t stalled_transfer_ms = kStalledTransfer_s * 1'000;
   int64_t slow_call_ms = kSlowCall_ms;  // longer ones are logged; 0: none
@@ -38,7 +38,7 @@ class NodeServer {
   // What streams hold now, for tests and reports.
   virtual uint64_t stream_bytes_held() = 0;
   virtual uint64_t read_bytes_held() = 0;
-  virtual uint64_t read_bytes_peak() = 0;  // since the start
+  virtual uint64_t read_bytes_peak() = 0;  // since the start, without short reads
 };
 
 // From now on what gRPC would print goes here, line by line. For a program, before it starts

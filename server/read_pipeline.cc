@@ -117,15 +117,18 @@ void ReadPipeline::Cancel() {
   EndCancelledLocked();
 }
 
-void ReadPipeline::BreakOff() {
+void ReadPipeline::BreakOff(const absl::Status& status) {
   MutexLock lock(mutex_);
-  if (!finished_) carrier_->BreakOff();
+  if (finished_) return;
+  broken_off_ = status;
+  carrier_->BreakOff();
 }
 
 // A message under way comes back first, as one that could not be sent.
 void ReadPipeline::EndCancelledLocked() {
   if (sending_ || stepping_) return;
-  FinishLocked(MakeError(Reason::kCancelled, "the caller is gone"));
+  FinishLocked(broken_off_.ok() ? MakeError(Reason::kCancelled, "the caller is gone")
+                                : broken_off_);
 }
 
 void ReadPipeline::FinishLocked(const absl::Status& status) {

@@ -24,7 +24,7 @@ class ReadCarrier {
   virtual void BudgetWaited(int64_t) {}
   // The end, once; nothing is asked of the carrier afterwards.
   virtual void FinishCall(const absl::Status& status) = 0;
-  // Ends a call whose client takes nothing: what is being sent comes back, and ReadPipeline::Cancel
+  // Ends a call whose client takes little: what is being sent comes back, and ReadPipeline::Cancel
   // is called.
   virtual void BreakOff() = 0;
 };
@@ -41,8 +41,8 @@ class ReadPipeline : public std::enable_shared_from_this<ReadPipeline> {
   void Sent(bool ok);
   // The other end is gone.
   void Cancel();
-  // Its client stands still. Nothing happens when the call is over.
-  void BreakOff();
+  // Its client is too slow: the call ends with this error. Nothing happens when it is over.
+  void BreakOff(const absl::Status& status);
 
  private:
   void Step();
@@ -66,6 +66,7 @@ class ReadPipeline : public std::enable_shared_from_this<ReadPipeline> {
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_off_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tilekv

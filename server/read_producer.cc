@@ -70,6 +70,16 @@ uint64_t ReadProducer::DataBound(size_t index) const {
   return std::min(range.ref.length, range.length + 2 * kBlockBytes);
 }
 
+bool ReadProducer::is_short() const {
+  uint64_t asked = 0;
+  uint64_t answer = 0;
+  for (size_t i = 0; i < ranges_.size(); ++i) {
+    asked += ranges_[i].length;
+    answer += TableBytes(i) + DataBound(i);
+  }
+  return asked <= kShortReadBytes && answer <= kShortAnswerBytes;
+}
+
 uint64_t ReadProducer::NextBytes() const {
   uint64_t tables = 0;
   uint64_t data = 0;

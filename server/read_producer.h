@@ -14,11 +14,15 @@
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/byte_budget.h"
 #include "kvstore/base/bytes.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/object/object_store.h"
 #include "tilekv/v1/service.pb.h"
 
 namespace tilekv {
+
+// Takes what answers a read of kShortReadBytes from one object of the default limit, coded or not.
+inline constexpr uint64_t kShortAnswerBytes = 768 * kKiB;
 
 // Memory of one step, shared by its messages.
 struct ReadChunk {
@@ -41,6 +45,9 @@ class ReadProducer {
 
   // Every range has been answered.
   bool done() const { return next_ == ranges_.size(); }
+  // Before the first step: little is asked for, and all that answers it is within
+  // kShortAnswerBytes.
+  bool is_short() const;
   // What to reserve for the next step: enough for a chunk of data and the tables before it.
   uint64_t NextBytes() const;
   // The next messages, at most a chunk of data in all: a part of a long range, or many short ones.

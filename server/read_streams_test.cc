@@ -86,6 +86,24 @@ class ReadStreams : public testing::Test {
   std::vector<ObjectRef> refs_;
 };
 
+TEST_F(ReadStreams, AReadIsShortByWhatIsAskedForAndByWhatAnswersIt) {
+  Add(Pattern(kLeafBytes, 1, false));
+  Add(Pattern(4 * kMiB, 2, false));
+  auto is_short = [&](size_t object, uint64_t bytes, size_t times) {
+    std::string out(bytes, '?');
+    std::vector<ObjectRead> reads(
+        times, ObjectRead{refs_[object], 0, {reinterpret_cast<uint8_t*>(out.data()), bytes}});
+    auto producer = *ReadProducer::Create(store_, pool_, Request(reads, true));
+    EXPECT_TRUE(!producer->is_short() || producer->NextBytes() <= kShortAnswerBytes);
+    return producer->is_short();
+  };
+  EXPECT_TRUE(is_short(0, kShortReadBytes, 1));
+  EXPECT_FALSE(is_short(0, kShortReadBytes, 2));
+  EXPECT_TRUE(is_short(1, kShortReadBytes, 1));
+  EXPECT_FALSE(is_short(1, kShortReadBytes + 1, 1));
+  EXPECT_FALSE(is_short(1, 1, 2)) << "each of them may take whole blocks";
+}
+
 TEST_F(ReadStreams, EveryRangeArrivesAsItIsWhateverTheEncoding) {
   Add("");
   Add("x");

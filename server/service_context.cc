@@ -46,6 +46,7 @@ ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const Me
       pool(BufferPool::Create(plan.pool_idle_bytes)),
       client_stream("client_stream", plan.client_stream_bytes, WaitsOf(metrics, "client_stream")),
       client_read("client_read", plan.client_read_bytes, WaitsOf(metrics, "client_read")),
+      short_read("short_read", plan.short_read_bytes, WaitsOf(metrics, "short_read")),
       slots({.slots = plan.max_streams,
              .max_waiting_puts = plan.max_waiting_puts,
              .queue_ms = transfer_queue_ms,
@@ -54,6 +55,9 @@ ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const Me
                   .max_waiting_puts = plan.max_waiting_small_puts,
                   .queue_ms = transfer_queue_ms,
                   .stalled_ms = stalled_transfer_ms}),
+      short_reads({.slots = plan.max_short_reads,
+                   .queue_ms = transfer_queue_ms,
+                   .stalled_ms = stalled_transfer_ms}),
       calls(kMaxWaitingCalls, plan.call_bytes),
       slow_calls(slow_call_ms, LogSlowCall),
       short_calls("short", kShortThreads),
@@ -64,6 +68,7 @@ ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const Me
       exchanges("exchange", kExchangeThreads) {
   metrics.WatchBudget(client_stream.name(), &client_stream.budget());
   metrics.WatchBudget(client_read.name(), &client_read.budget());
+  metrics.WatchBudget(short_read.name(), &short_read.budget());
 }
 
 }  // namespace tilekv

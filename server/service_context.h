@@ -45,10 +45,12 @@ struct ServiceContext {
   const std::shared_ptr<BufferPool> pool;
   StreamBudget client_stream;
   StreamBudget client_read;
+  StreamBudget short_read;
   OpenCalls open_calls;
-  StreamSlots slots;       // of bulk calls
-  StreamSlots small_puts;  // of puts of small values, which need no chunk
-  CallGate calls;          // other calls that are queued or run
+  StreamSlots slots;        // of bulk calls
+  StreamSlots small_puts;   // of puts of small values, which need no chunk
+  StreamSlots short_reads;  // of reads of little, each with its memory
+  CallGate calls;           // other calls that are queued or run
   SlowCalls slow_calls;
 
   // Never disk on a gRPC thread. Apart, so that a long walk or a slow sync holds up nothing short.

@@ -20,8 +20,12 @@ int64_t EndedCall::work_nanos() const {
   return std::max<int64_t>(0, total_nanos - queue_nanos - budget_nanos - client_nanos);
 }
 
-bool SlowCalls::IsSlow(int64_t total_nanos, int64_t client_nanos) const {
-  return slow_call_ms_ > 0 && total_nanos - client_nanos > slow_call_ms_ * kNanosPerMilli;
+bool SlowCalls::IsSlow(int64_t total_nanos, int64_t client_nanos,
+                       int64_t longest_client_nanos) const {
+  if (slow_call_ms_ <= 0) return false;
+  const int64_t still_ms = std::max(slow_call_ms_, kSlowClient_s * 1'000);
+  return total_nanos - client_nanos > slow_call_ms_ * kNanosPerMilli ||
+         longest_client_nanos >= still_ms * kNanosPerMilli;
 }
 
 void SlowCalls::Add(const EndedCall& call) {

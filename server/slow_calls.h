@@ -33,12 +33,13 @@ class SlowCalls {
   // `unlogged`: slow calls before this one for which there was no line.
   using Write = std::function<void(const EndedCall& call, uint64_t unlogged)>;
 
-  // A call is slow that takes longer than `slow_call_ms`, its waits for its client not counted; 0:
-  // none is.
+  // A call is slow that takes longer than `slow_call_ms`, its waits for its client not counted, and
+  // one in which nothing moved for so long, and for kSlowClient_s: whether it is the client that
+  // stood still, an operator shall see. 0: none is.
   SlowCalls(int64_t slow_call_ms, Write write, Clock* clock = Clock::System())
       : slow_call_ms_(slow_call_ms), write_(std::move(write)), clock_(clock) {}
 
-  bool IsSlow(int64_t total_nanos, int64_t client_nanos) const;
+  bool IsSlow(int64_t total_nanos, int64_t client_nanos, int64_t longest_client_nanos) const;
   // To the log, where there is a line left.
   void Add(const EndedCall& call);
 

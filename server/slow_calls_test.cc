@@ -22,14 +22,22 @@ class SlowCallsTest : public testing::Test {
 
 TEST_F(SlowCallsTest, WhatACallWaitsForItsClientDoesNotMakeItSlow) {
   SlowCalls calls = Make(100);
-  EXPECT_FALSE(calls.IsSlow(100 * kMilli, 0));
-  EXPECT_TRUE(calls.IsSlow(101 * kMilli, 0));
-  EXPECT_FALSE(calls.IsSlow(500 * kMilli, 450 * kMilli));
-  EXPECT_TRUE(calls.IsSlow(500 * kMilli, 350 * kMilli));
+  EXPECT_FALSE(calls.IsSlow(100 * kMilli, 0, 0));
+  EXPECT_TRUE(calls.IsSlow(101 * kMilli, 0, 0));
+  EXPECT_FALSE(calls.IsSlow(500 * kMilli, 450 * kMilli, 10 * kMilli));
+  EXPECT_TRUE(calls.IsSlow(500 * kMilli, 350 * kMilli, 10 * kMilli));
+}
+
+TEST_F(SlowCallsTest, ACallInWhichNothingMovedForLongIsSlowWhoeverStoodStill) {
+  constexpr int64_t kStill = kSlowClient_s * 1'000 * kMilli;
+  EXPECT_TRUE(Make(100).IsSlow(2 * kStill, 2 * kStill, kStill));
+  EXPECT_FALSE(Make(100).IsSlow(2 * kStill, 2 * kStill, kStill - 1));
+  // Who wants to hear of long calls alone does not hear of these.
+  EXPECT_FALSE(Make(4 * kSlowClient_s * 1'000).IsSlow(2 * kStill, 2 * kStill, kStill));
 }
 
 TEST_F(SlowCallsTest, NoneIsSlowWhereThatIsTurnedOff) {
-  EXPECT_FALSE(Make(0).IsSlow(INT64_MAX, 0));
+  EXPECT_FALSE(Make(0).IsSlow(INT64_MAX, 0, INT64_MAX));
 }
 
 TEST_F(SlowCallsTest, LinesAreSoManyAMinuteAndTheNextOneCountsWhatWasLeftOut) {

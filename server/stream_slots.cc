@@ -1,10 +1,12 @@
 #include "server/stream_slots.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "kvstore/base/retry_hint.h"
+#include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
 
 namespace tilekv {
@@ -23,8 +25,17 @@ absl::Status StreamSlots::Refusal(const char* why) const {
       kOverloadedRetry_s * 1'000);
 }
 
-void StreamSlots::Hold(uint64_t ticket, std::function<void()> end) {
-  held_.emplace(ticket, Held{std::move(end)});
+absl::Status StreamSlots::TooSlow() const {
+  return WithRetryAfter(
+      MakeError(Reason::kOverloaded,
+                fmt::format("less than {} of this transfer moved within {} s while others waited "
+                            "for its place; send it again when its bytes are there",
+                            FormatSizeShort(options_.least_bytes), options_.stalled_ms / 1'000)),
+      kOverloadedRetry_s * 1'000);
+}
+
+void StreamSlots::Hold(uint64_t ticket, std::string peer, End end) {
+  held_.emplace(ticket, Held{std::move(peer), std::move(end)});
 }
 
 uint64_t StreamSlots::NewTicket() {
@@ -32,25 +43,63 @@ uint64_t StreamSlots::NewTicket() {
   return next_ticket_++;
 }
 
-void StreamSlots::Enter(uint64_t ticket, Kind kind, std::function<void()> end,
+bool StreamSlots::MayWait(const Waiting& waiting) {
+  const Kind kind = waiting.caller.kind;
+  return WaitingOf(kind) <
+         (kind == Kind::kPut ? options_.max_waiting_puts : options_.max_waiting_reads);
+}
+
+void StreamSlots::Enqueue(Waiting waiting) {
+  ++WaitingOf(waiting.caller.kind);
+  auto before = queue_.end();
+  if (!waiting.slow) {
+    before = std::find_if(queue_.begin(), queue_.end(), [](const Waiting& w) { return w.slow; });
+  }
+  queue_.insert(before, std::move(waiting));
+}
+
+std::list<StreamSlots::Waiting>::iterator StreamSlots::LastSlow(Kind kind) {
+  for (auto at = queue_.end(); at != queue_.begin();) {
+    --at;
+    if (!at->slow) break;
+    if (at->caller.kind == kind) return at;
+  }
+  return queue_.end();
+}
+
+StreamSlots::Waiting StreamSlots::Remove(std::list<Waiting>::iterator waiting) {
+  --WaitingOf(waiting->caller.kind);
+  Waiting removed = std::move(*waiting);
+  queue_.erase(waiting);
+  return removed;
+}
+
+void StreamSlots::Enter(uint64_t ticket, Caller caller, End end,
                         std::function<void(absl::Status)> granted) {
-  absl::Status answer;
+  std::function<void(absl::Status)> refused;
   {
     MutexLock lock(mutex_);
-    const uint64_t most =
-        kind == Kind::kPut ? options_.max_waiting_puts : options_.max_waiting_reads;
+    const int64_t now_nanos = options_.clock->MonotonicNanos();
     if (held_.size() < options_.slots) {
-      Hold(ticket, std::move(end));
-    } else if (WaitingOf(kind) < most) {
-      ++WaitingOf(kind);
-      queue_.push_back(
-          {ticket, kind, options_.clock->MonotonicNanos(), std::move(end), std::move(granted)});
-      return;
+      Hold(ticket, std::move(caller.peer), std::move(end));
     } else {
-      answer = Refusal("as many as may wait are waiting");
+      auto slow = slow_until_nanos_.find(caller.peer);
+      Waiting waiting{ticket, std::move(caller), false, now_nanos, std::move(end), {}};
+      waiting.slow = slow != slow_until_nanos_.end() && slow->second > now_nanos;
+      waiting.granted = std::exchange(granted, nullptr);
+      if (!MayWait(waiting)) {
+        auto last = waiting.slow ? queue_.end() : LastSlow(waiting.caller.kind);
+        if (last == queue_.end()) {
+          refused = std::move(waiting.granted);
+        } else {
+          refused = Remove(last).granted;
+        }
+      }
+      if (waiting.granted != nullptr) Enqueue(std::move(waiting));
     }
   }
-  granted(answer);
+  if (granted != nullptr) granted(absl::OkStatus());
+  if (refused != nullptr) refused(Refusal("as many as may wait are waiting"));
 }
 
 bool StreamSlots::Cancel(uint64_t ticket) {
@@ -58,8 +107,7 @@ bool StreamSlots::Cancel(uint64_t ticket) {
   auto waiting = std::find_if(queue_.begin(), queue_.end(),
                               [ticket](const Waiting& w) { return w.ticket == ticket; });
   if (waiting == queue_.end()) return false;
-  --WaitingOf(waiting->kind);
-  queue_.erase(waiting);
+  Remove(waiting);
   return true;
 }
 
@@ -70,45 +118,66 @@ void StreamSlots::Leave(uint64_t ticket) {
     MutexLock lock(mutex_);
     left = held_.extract(ticket);
     if (left.empty() || queue_.empty()) return;
-    Waiting first = std::move(queue_.front());
-    queue_.pop_front();
-    --WaitingOf(first.kind);
-    Hold(first.ticket, std::move(first.end));
+    Waiting first = Remove(queue_.begin());
+    Hold(first.ticket, std::move(first.caller.peer), std::move(first.end));
     next = std::move(first.granted);
   }
   next(absl::OkStatus());
 }
 
-void StreamSlots::WaitsForClient(uint64_t ticket, bool waits) {
+void StreamSlots::WaitsForClient(uint64_t ticket, bool waits, uint64_t moved_bytes) {
   MutexLock lock(mutex_);
-  auto held = held_.find(ticket);
-  if (held == held_.end()) return;
-  held->second.still_since_nanos.reset();
-  if (waits) held->second.still_since_nanos = options_.clock->MonotonicNanos();
+  auto found = held_.find(ticket);
+  if (found == held_.end()) return;
+  Held& held = found->second;
+  const int64_t now_nanos = options_.clock->MonotonicNanos();
+  held.waited_nanos = held.WaitedNanos(now_nanos);
+  held.waits_since_nanos.reset();
+  if (waits) held.waits_since_nanos = now_nanos;
+  held.moved_bytes += moved_bytes;
+  if (held.moved_bytes < options_.least_bytes) return;
+  held.moved_bytes = 0;
+  held.waited_nanos = 0;
+}
+
+std::vector<StreamSlots::End> StreamSlots::TakeTooSlow(int64_t now_nanos) {
+  std::vector<std::pair<int64_t, Held*>> slow;
+  size_t wanted = queue_.size();
+  for (auto& [ticket, held] : held_) {
+    const int64_t waited_nanos = held.WaitedNanos(now_nanos);
+    if (held.end == nullptr) {
+      if (wanted > 0) --wanted;  // a place that is about to be given back
+    } else if (waited_nanos >= options_.stalled_ms * kNanosPerMilli) {
+      slow.emplace_back(waited_nanos, &held);
+    }
+  }
+  std::sort(slow.begin(), slow.end(), std::greater<>());
+  if (slow.size() > wanted) slow.resize(wanted);
+  std::vector<End> ends;
+  for (auto& [waited_nanos, held] : slow) {
+    slow_until_nanos_[held->peer] = now_nanos + options_.slow_client_ms * kNanosPerMilli;
+    ends.push_back(std::exchange(held->end, nullptr));
+  }
+  return ends;
 }
 
 void StreamSlots::Tick() {
-  std::vector<std::function<void()>> ended;
+  std::vector<End> too_slow;
   std::vector<std::function<void(absl::Status)>> refused;
   {
     MutexLock lock(mutex_);
     const int64_t now_nanos = options_.clock->MonotonicNanos();
-    for (auto& [ticket, held] : held_) {
-      bool still = held.still_since_nanos.has_value() &&
-                   now_nanos - *held.still_since_nanos >= options_.stalled_ms * kNanosPerMilli;
-      if (still && held.end != nullptr && ended.size() < queue_.size()) {
-        ended.push_back(std::exchange(held.end, nullptr));
-      }
+    too_slow = TakeTooSlow(now_nanos);
+    for (auto at = queue_.begin(); at != queue_.end();) {
+      auto waiting = at++;
+      if (now_nanos - waiting->since_nanos < options_.queue_ms * kNanosPerMilli) continue;
+      refused.push_back(Remove(waiting).granted);
     }
-    while (!queue_.empty() &&
-           now_nanos - queue_.front().since_nanos >= options_.queue_ms * kNanosPerMilli) {
-      --WaitingOf(queue_.front().kind);
-      refused.push_back(std::move(queue_.front().granted));
-      queue_.pop_front();
-    }
+    std::erase_if(slow_until_nanos_,
+                  [now_nanos](const auto& client) { return client.second <= now_nanos; });
   }
   // Outside of the lock: a call that ends gives its place back.
-  for (auto& end : ended) end();
+  for (auto& end : too_slow) end(TooSlow());
   for (auto& granted : refused) granted(Refusal("none of them ended in time"));
 }
 

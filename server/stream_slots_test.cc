@@ -11,6 +11,7 @@
 #include "kvstore/base/status.h"
 #include "server/call_gate.h"
 #include "server/memory_plan.h"
+#include "server/read_producer.h"
 
 namespace tilekv {
 namespace {
@@ -22,10 +23,15 @@ class StreamSlotsTest : public testing::Test {
   StreamSlotsTest()
       : slots_({.slots = 2, .max_waiting_puts = 1, .max_waiting_reads = 3, .clock = &clock_}) {}
 
-  uint64_t Enter(Kind kind) {
+  uint64_t Enter(Kind kind, const std::string& peer = "peer") {
     uint64_t ticket = slots_.NewTicket();
     slots_.Enter(
-        ticket, kind, [this, ticket] { ended_.push_back(ticket); },
+        ticket, {kind, peer},
+        [this, ticket](const absl::Status& why) {
+          EXPECT_EQ(GetReason(why), Reason::kOverloaded);
+          EXPECT_GT(GetRetryHint(why).after_ms, 0);
+          ended_.push_back(ticket);
+        },
         [this, ticket](absl::Status status) {
           EXPECT_EQ(answers_.count(ticket), 0u) << "answered twice";
           answers_[ticket] = status;
@@ -113,6 +119,81 @@ TEST_F(StreamSlotsTest, OneWhoseClientStandsStillIsEndedOnlyWhenOthersWait) {
   EXPECT_TRUE(Served(next));
 }
 
+TEST_F(StreamSlotsTest, AClientThatIsSlowLosesItsPlaceAsOneThatStandsStill) {
+  uint64_t slow = Enter(Kind::kRead);
+  uint64_t fast = Enter(Kind::kRead);
+  for (int64_t second = 0; second < kStalledTransfer_s; ++second) {
+    slots_.WaitsForClient(slow, true);
+    slots_.WaitsForClient(fast, true);
+    AdvanceSeconds(1);
+    slots_.WaitsForClient(slow, false, kLeastTransferBytes / kStalledTransfer_s - 1);
+    slots_.WaitsForClient(fast, false, kLeastTransferBytes / kStalledTransfer_s + 1);
+  }
+  EXPECT_TRUE(ended_.empty()) << "nobody wants a place";
+  Enter(Kind::kRead);
+  Enter(Kind::kRead);
+  slots_.Tick();
+  EXPECT_EQ(ended_, std::vector<uint64_t>{slow});
+}
+
+TEST_F(StreamSlotsTest, TheTimeThatTheNodeItselfTakesCountsForNobody) {
+  uint64_t held = Enter(Kind::kRead);
+  Enter(Kind::kPut);
+  slots_.WaitsForClient(held, true);
+  AdvanceSeconds(kStalledTransfer_s - 1);
+  slots_.WaitsForClient(held, false, 1);
+  AdvanceSeconds(10 * kStalledTransfer_s);  // on the disk
+  Enter(Kind::kRead);
+  slots_.Tick();
+  EXPECT_TRUE(ended_.empty());
+  slots_.WaitsForClient(held, true);
+  AdvanceSeconds(1);
+  EXPECT_EQ(ended_, std::vector<uint64_t>{held});
+}
+
+TEST_F(StreamSlotsTest, AsManyAreEndedAsWaitAndTheSlowestFirst) {
+  uint64_t second = Enter(Kind::kPut);
+  uint64_t first = Enter(Kind::kPut);
+  slots_.WaitsForClient(first, true);
+  AdvanceSeconds(1);
+  slots_.WaitsForClient(second, true);
+  AdvanceSeconds(kStalledTransfer_s);
+  Enter(Kind::kRead);
+  slots_.Tick();
+  slots_.Tick();
+  EXPECT_EQ(ended_, std::vector<uint64_t>{first}) << "its place comes back in a moment";
+  Enter(Kind::kRead);
+  slots_.Tick();
+  EXPECT_EQ(ended_, (std::vector<uint64_t>{first, second}));
+}
+
+TEST_F(StreamSlotsTest, WhoLostAPlaceWaitsBehindAllOthersForAWhile) {
+  uint64_t slow = Enter(Kind::kPut, "slow");
+  uint64_t other = Enter(Kind::kRead, "other");
+  slots_.WaitsForClient(slow, true);
+  AdvanceSeconds(kStalledTransfer_s);
+  uint64_t third = Enter(Kind::kRead, "third");
+  slots_.Tick();
+  slots_.Leave(slow);
+  EXPECT_TRUE(Served(third));
+  uint64_t again = Enter(Kind::kPut, "slow");
+  uint64_t later = Enter(Kind::kRead, "other");
+  slots_.Leave(other);
+  EXPECT_TRUE(Served(later) && Waits(again));
+  // Nor does it keep others from waiting.
+  uint64_t put = Enter(Kind::kPut, "other");
+  EXPECT_TRUE(Waits(put));
+  EXPECT_EQ(GetReason(answers_[again]), Reason::kOverloaded);
+  EXPECT_EQ(GetReason(answers_[Enter(Kind::kPut, "slow")]), Reason::kOverloaded);
+  EXPECT_TRUE(slots_.Cancel(put));
+  // It is forgotten.
+  AdvanceSeconds(kSlowClientWaits_s);
+  again = Enter(Kind::kPut, "slow");
+  Enter(Kind::kRead, "other");
+  slots_.Leave(third);
+  EXPECT_TRUE(Served(again));
+}
+
 TEST(CallGate, BoundsCallsByNumberAndByBytes) {
   CallGate few(2, 10 * kMiB);
   auto first = few.Enter(1);
@@ -139,9 +220,15 @@ TEST(MemoryPlan, ItsPartsAreWithinTheWhole) {
     uint64_t streams = (2 * plan.max_streams + plan.max_waiting_puts) * kTransferChunkBytes;
     uint64_t small_puts = plan.max_small_puts * (kSmallValueBytes + 16 * kKiB) +
                           plan.max_waiting_small_puts * 16 * kKiB;
-    EXPECT_LE(
-        plan.client_stream_bytes + plan.client_read_bytes + plan.call_bytes + streams + small_puts,
-        memory - 32 * kMiB);
+    EXPECT_LE(plan.client_stream_bytes + plan.client_read_bytes + plan.short_read_bytes +
+                  plan.call_bytes + streams + small_puts,
+              memory - 32 * kMiB);
+    EXPECT_LE(plan.max_short_reads * kShortAnswerBytes, plan.short_read_bytes)
+        << "a short read would wait for the memory of others";
+    EXPECT_GE(plan.max_short_reads, 2u);
+    // Reads that stand still hold a chunk that is sent, and the next.
+    EXPECT_GE(plan.client_read_bytes, 2 * plan.max_streams * kTransferChunkBytes);
+    EXPECT_GE(plan.client_stream_bytes, plan.max_streams * kTransferChunkBytes);
     EXPECT_GE(plan.max_small_puts, 8u);
     EXPECT_GE(plan.max_streams, 4u);
   }

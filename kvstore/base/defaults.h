@@ -153,9 +153,13 @@ inline constexpr int64_t kRetryFor_s = 30;         // a client tries again where
 inline constexpr int64_t kOverloadedRetry_s = 1;   // a node that refuses asks to wait so long
 inline constexpr int64_t kProgressTimeout_s = 10;  // a transfer of which nothing moves has failed
 inline constexpr int64_t kTransferQueue_s = 5;  // a transfer waits at a busy node, then is refused
-inline constexpr int64_t kStalledTransfer_s =
-    30;  // its client stands still: its place is given away
-inline constexpr uint64_t kMaxWaitingReads = 1'024;  // transfers that wait to be read
+// While others wait, a transfer keeps its place as long as its client lets so many bytes move
+// within so long a time.
+inline constexpr uint64_t kLeastTransferBytes = 2 * kMiB;
+inline constexpr int64_t kStalledTransfer_s = 10;
+inline constexpr int64_t kSlowClientWaits_s = 60;       // whose place was given away: behind others
+inline constexpr uint64_t kShortReadBytes = 64 * kKiB;  // reads up to here have places of their own
+inline constexpr uint64_t kMaxWaitingReads = 1'024;     // transfers that wait to be read
 inline constexpr uint64_t kMaxWaitingCalls =
     1'024;                                          // calls with one request that are queued or run
 inline constexpr int64_t kHandshakeTimeout_s = 10;  // of a connection that says nothing
@@ -165,6 +169,7 @@ inline constexpr int64_t kHttpTimeout_s = 5;  // of one request of the HTTP port
 // --- explaining itself
 // -------------------------------------------------------------------------------------------
 inline constexpr int64_t kSlowCall_ms = 1'000;          // longer calls get a line in the log
+inline constexpr int64_t kSlowClient_s = 5;             // and those that stood still for so long
 inline constexpr int64_t kSlowCallLinesPerMinute = 30;  // at most
 inline constexpr uint64_t kPerfBytes = 256 * kMiB;      // that `tilekv perf` moves, and
 inline constexpr int64_t kPerfSeconds_s = 5;            // how long, for each of its figures
