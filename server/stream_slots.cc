@@ -35,7 +35,9 @@ absl::Status StreamSlots::TooSlow() const {
 }
 
 void StreamSlots::Hold(uint64_t ticket, std::string peer, End end) {
-  held_.emplace(ticket, Held{std::move(peer), std::move(end)});
+  Held& held = held_[ticket];
+  held.peer = std::move(peer);
+  held.end = std::move(end);
 }
 
 uint64_t StreamSlots::NewTicket() {
@@ -141,22 +143,23 @@ void StreamSlots::WaitsForClient(uint64_t ticket, bool waits, uint64_t moved_byt
 }
 
 std::vector<StreamSlots::End> StreamSlots::TakeTooSlow(int64_t now_nanos) {
-  std::vector<std::pair<int64_t, Held*>> slow;
+  std::vector<std::pair<int64_t, uint64_t>> slow;  // the longest wait first
   size_t wanted = queue_.size();
   for (auto& [ticket, held] : held_) {
     const int64_t waited_nanos = held.WaitedNanos(now_nanos);
     if (held.end == nullptr) {
       if (wanted > 0) --wanted;  // a place that is about to be given back
     } else if (waited_nanos >= options_.stalled_ms * kNanosPerMilli) {
-      slow.emplace_back(waited_nanos, &held);
+      slow.emplace_back(-waited_nanos, ticket);
     }
   }
-  std::sort(slow.begin(), slow.end(), std::greater<>());
+  std::sort(slow.begin(), slow.end());
   if (slow.size() > wanted) slow.resize(wanted);
   std::vector<End> ends;
-  for (auto& [waited_nanos, held] : slow) {
-    slow_until_nanos_[held->peer] = now_nanos + options_.slow_client_ms * kNanosPerMilli;
-    ends.push_back(std::exchange(held->end, nullptr));
+  for (const auto& [order, ticket] : slow) {
+    Held& held = held_.at(ticket);
+    slow_until_nanos_[held.peer] = now_nanos + options_.slow_client_ms * kNanosPerMilli;
+    ends.push_back(std::exchange(held.end, nullptr));
   }
   return ends;
 }

@@ -108,7 +108,7 @@ TEST_F(StreamSlotsTest, OneWhoseClientStandsStillIsEndedOnlyWhenOthersWait) {
   slots_.WaitsForClient(working, true);
   AdvanceSeconds(kStalledTransfer_s);
   EXPECT_TRUE(ended_.empty()) << "nobody wants its place";
-  slots_.WaitsForClient(working, false);
+  slots_.WaitsForClient(working, false, kLeastTransferBytes);
   uint64_t next = Enter(Kind::kRead);
   slots_.Tick();
   EXPECT_EQ(ended_, std::vector<uint64_t>{still});
