@@ -24,6 +24,10 @@ namespace {
 
 constexpr int64_t kScrubRetryMs = 60'000;  // after an error
 
+void NoticeOfStore(const std::string& text) {
+  LogEvent(LogLevel::kWarning, "store", {{"notice", text}});
+}
+
 class RunningNode : public NodeProcess {
  public:
   explicit RunningNode(const NodeProcessOptions& options)
@@ -39,8 +43,9 @@ class RunningNode : public NodeProcess {
                             }));
     TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<PortClaim> claim, PortClaim::Take(options_.listen));
     TILEKV_RETURN_IF_ERROR(OpenStore(claim->address()));
-    scrubber_ = std::make_unique<Scrubber>(*engine_, kDefaultDomain, *Clock::System(),
-                                           options_.scrub_period_s);
+    scrubber_ = std::make_unique<Scrubber>(
+        *engine_, kDefaultDomain, *Clock::System(), options_.scrub_period_s,
+        ScrubbedTables{.of = {engine_->tables(), catalog_->tables()}, .notice = &NoticeOfStore});
     metrics_.WatchScrub([this] { return scrubber_->stats(); });
     metrics_.WatchCollectionHeld([this] { return node_->collection_held(); });
     metrics_.WatchUsage([this] { return engine_->Usage(); });
@@ -85,9 +90,7 @@ class RunningNode : public NodeProcess {
     engine.max_object_bytes = options_.max_object_bytes;
     engine.server_address = address.ToString();
     engine.pool = pool_;
-    engine.notice = [](const std::string& text) {
-      LogEvent(LogLevel::kWarning, "store", {{"notice", text}});
-    };
+    engine.notice = &NoticeOfStore;
     TILEKV_ASSIGN_OR_RETURN(engine_, LocalEngine::Open(engine));
     TILEKV_ASSIGN_OR_RETURN(catalog_, OpenStoreCatalog(options_.data_dir, false, *engine_));
     NodeOptions node;

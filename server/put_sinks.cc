@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "kvstore/base/clock.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
@@ -54,6 +53,12 @@ absl::StatusOr<IncomingMessage> PutObjectSink::Decode(std::span<const Bytes> pie
 absl::StatusOr<bool> PutObjectSink::Begin() {
   TILEKV_RETURN_IF_ERROR(context_.Check());
   TILEKV_ASSIGN_OR_RETURN(bool there, IsThereAlready());
+  if (!there) {
+    TILEKV_ASSIGN_OR_RETURN(bool looked, LookAtCopy());
+    if (looked) {
+      TILEKV_ASSIGN_OR_RETURN(there, IsThereAlready());
+    }
+  }
   if (there) {
     stored_(false);
     return false;
@@ -62,19 +67,24 @@ absl::StatusOr<bool> PutObjectSink::Begin() {
   return true;
 }
 
-// One whose last check is long ago is received all the same: storing again heals.
 absl::StatusOr<bool> PutObjectSink::IsThereAlready() {
   v1::LinkRequest link;
   link.set_domain(header_->domain());
   link.set_session_rev(header_->session_rev());
   *link.add_refs() = header_->ref();
   TILEKV_ASSIGN_OR_RETURN(v1::LinkResponse linked, node_.Link(link, context_));
-  if (linked.present_size() != 1 || !linked.present(0)) return false;
+  return linked.present_size() == 1 && linked.present(0);
+}
+
+// A copy that was not checked for long, or was reported: reading it costs less than receiving it,
+// and where it is bad, storing again heals. True: it is sound.
+absl::StatusOr<bool> PutObjectSink::LookAtCopy() {
   TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(header_->ref()));
   TILEKV_ASSIGN_OR_RETURN(auto row, node_.objects().Stat(header_->domain(), ref.id));
-  int64_t verified_since = Clock::System()->WallMicros() - kVerifiedFor_s * 1'000'000;
-  return row.has_value() && row->state == RowState::kGood &&
-         row->verified_at_micros > verified_since;
+  if (!row.has_value() || row->ref != ref || row->state == RowState::kQuarantined) return false;
+  absl::StatusOr<bool> good = node_.objects().Verify(header_->domain(), ref.id);
+  if (absl::IsNotFound(good.status())) return false;
+  return good;
 }
 
 absl::Status PutObjectSink::Append(Bytes data, std::span<const uint32_t> table) {

@@ -28,6 +28,7 @@ class PutObjectSink : public BulkSink {
 
  private:
   absl::StatusOr<bool> IsThereAlready();
+  absl::StatusOr<bool> LookAtCopy();
 
   LocalNode& node_;
   const CallContext context_;

@@ -40,7 +40,11 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
                 .Add({})),
         scrub_bytes_(Gauges("tilekv_scrub_bytes", "Stored bytes of these").Add({})),
         scrub_damaged_(Gauges("tilekv_scrub_damaged", "Of these, found damaged").Add({})),
-        scrub_rounds_(Gauges("tilekv_scrub_rounds", "Looks at all objects so far").Add({})) {}
+        scrub_rounds_(Gauges("tilekv_scrub_rounds", "Looks at all objects so far").Add({})),
+        scrub_tables_(
+            Gauges("tilekv_scrub_tables", "Tables of index and catalog read and checked").Add({})),
+        scrub_damaged_tables_(
+            Gauges("tilekv_scrub_damaged_tables", "Of these, found damaged").Add({})) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     MutexLock lock(mutex_);
@@ -90,6 +94,8 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     scrub_bytes_.Set(static_cast<double>(scrub.bytes));
     scrub_damaged_.Set(static_cast<double>(scrub.damaged));
     scrub_rounds_.Set(static_cast<double>(scrub.rounds));
+    scrub_tables_.Set(static_cast<double>(scrub.tables));
+    scrub_damaged_tables_.Set(static_cast<double>(scrub.damaged_tables));
   }
 
   const std::shared_ptr<prometheus::Registry> registry_;
@@ -106,6 +112,8 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
   prometheus::Gauge& scrub_bytes_;
   prometheus::Gauge& scrub_damaged_;
   prometheus::Gauge& scrub_rounds_;
+  prometheus::Gauge& scrub_tables_;
+  prometheus::Gauge& scrub_damaged_tables_;
   mutable Mutex mutex_;
   std::vector<std::pair<std::string, ByteBudget*>> budgets_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::StatusOr<StoreUsage>()> usage_ ABSL_GUARDED_BY(mutex_);

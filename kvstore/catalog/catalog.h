@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/revision.h"
+#include "kvstore/base/table_files.h"
 
 namespace tilekv {
 
@@ -101,6 +102,8 @@ class Catalog {
   virtual absl::StatusOr<Revision> CurrentRevision() = 0;
   // STORE_FAILED once a write has failed: no other is taken.
   virtual absl::Status CheckWritable() { return absl::OkStatus(); }
+  // Those that this process keeps on its disk. Null: none.
+  virtual TableFiles* tables() { return nullptr; }
   // Values up to this size are worth keeping in their entries.
   virtual uint64_t inline_value_bytes() const { return kInlineValueBytes; }
   // Compares, and writes, that one transaction may have; more are INVALID_ARGUMENT.

@@ -8,6 +8,7 @@
 #include "kvstore/base/rocksdb_final_errors.h"
 #include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/rocksdb_open.h"
+#include "kvstore/base/rocksdb_tables.h"
 #include "kvstore/base/status.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
@@ -132,6 +133,7 @@ absl::StatusOr<std::unique_ptr<CatalogDb>> CatalogDb::Open(const CatalogDbOption
       FromRocks(status, fmt::format("opening '{}'", Printable(options.directory))));
   if (!options.read_only) {
     TILEKV_RETURN_IF_ERROR(SyncEntryOf(*db_options.env, options.directory));
+    opened->tables_ = TablesOfRocksDb(db);
   }
   TILEKV_RETURN_IF_ERROR(opened->CheckFormat(!options.read_only, options.store_uuid));
   return opened;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/mutex.h"
+#include "kvstore/base/table_files.h"
 #include "kvstore/catalog/catalog.h"
 
 namespace rocksdb {
@@ -45,6 +46,8 @@ class CatalogDb {
   ~CatalogDb();
 
   bool read_only() const { return read_only_; }
+  // Writer only.
+  TableFiles* tables() { return tables_.get(); }
   // A consistent view; a read-only database does not refresh while one is held.
   const rocksdb::Snapshot* Hold();
   void Release(const rocksdb::Snapshot* held);
@@ -78,6 +81,7 @@ class CatalogDb {
   const bool read_only_;
   std::unique_ptr<rocksdb::Env> view_;  // what a reader of a torn log reads through
   std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<TableFiles> tables_;  // writer only
   Mutex mutex_;
   int held_views_ ABSL_GUARDED_BY(mutex_) = 0;
 };

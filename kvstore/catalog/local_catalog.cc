@@ -143,6 +143,8 @@ absl::Status LocalCatalog::BeforeRead() {
   return CheckWritable().ok() ? ended : absl::OkStatus();
 }
 
+TableFiles* LocalCatalog::tables() { return db_->tables(); }
+
 absl::Status LocalCatalog::CheckWritable() {
   MutexLock lock(mutex_);
   return failed_;

@@ -65,6 +65,7 @@ class LocalCatalog : public Catalog {
   absl::StatusOr<std::unique_ptr<CatalogSnapshot>> Snapshot() override;
   absl::StatusOr<Revision> CurrentRevision() override;
   absl::Status CheckWritable() override;
+  TableFiles* tables() override;
   // One synced write instead of two.
   uint64_t inline_value_bytes() const override { return kLocalInlineValueBytes; }
   absl::StatusOr<LeaseId> Grant(int64_t ttl_s) override;

@@ -1,6 +1,8 @@
 #include "kvstore/node/local_node.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
@@ -15,6 +17,8 @@ namespace tilekv {
 namespace {
 
 constexpr uint32_t kStoreFormatVersion = 1;
+// Of content that is coded before the writer takes it; a multiple of a block.
+constexpr uint64_t kCodedStepBytes = kMiB;
 
 absl::Status CheckCount(int count, const char* what) {
   if (count <= static_cast<int>(kMaxBatchOperations)) return absl::OkStatus();
@@ -28,6 +32,7 @@ absl::StatusOr<std::unique_ptr<LocalNode>> LocalNode::Create(ObjectStore& object
                                                              const NodeOptions& options) {
   auto node = std::unique_ptr<LocalNode>(new LocalNode(objects, catalog, options));
   TILEKV_RETURN_IF_ERROR(node->node_.Start());
+  TILEKV_RETURN_IF_ERROR(objects.SettleRevisions(options.domain, node->node_.start_revision()));
   TILEKV_RETURN_IF_ERROR(node->collector_.Start());
   return node;
 }
@@ -81,7 +86,10 @@ absl::StatusOr<v1::LinkResponse> LocalNode::Link(const v1::LinkRequest& request,
   TILEKV_ASSIGN_OR_RETURN(std::vector<LinkResult> results,
                           node_.objects.Link(node_.domain, refs, session_rev));
   v1::LinkResponse response;
-  for (const LinkResult& result : results) response.add_present(result.present);
+  // What was not checked for long is sent again, and its copy is looked at then: storing heals.
+  for (const LinkResult& result : results) {
+    response.add_present(result.present && result.trusted);
+  }
   return response;
 }
 
@@ -157,25 +165,47 @@ absl::StatusOr<bool> LocalNode::PutObject(const ObjectPut& put, const CallContex
   spec.level = put.ref.level;
   spec.expected = put.ref;
   spec.touched_rev = put.session_rev;
-  CodedContent coded;
-  if (put.encoding.kind != EncodingKind::kNone && !put.content.empty() &&
-      put.content.size() <= node_.objects.max_object_bytes()) {
-    TimedScope timed(put.stats == nullptr ? nullptr : &put.stats->encode_nanos);
-    TILEKV_ASSIGN_OR_RETURN(coded, EncodeContent(put.encoding, put.content));
+  if (put.encoding.kind != EncodingKind::kNone && !put.content.empty()) {
+    spec.encoding = put.encoding;
+    TILEKV_ASSIGN_OR_RETURN(std::optional<PutOutcome> outcome, PutCoded(spec, put));
+    if (outcome) return outcome->stored;
+    spec.encoding = {};
   }
-  bool is_coded = coded.encoding.kind != EncodingKind::kNone;
-  spec.encoding = coded.encoding;
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ObjectWriter> writer, node_.objects.NewWriter(spec));
-  if (is_coded) {
-    TILEKV_RETURN_IF_ERROR(writer->Append(AsBytes(coded.stored), coded.table));
-  } else {
-    TILEKV_RETURN_IF_ERROR(writer->Append(put.content));
+  TILEKV_RETURN_IF_ERROR(writer->Append(put.content));
+  TILEKV_ASSIGN_OR_RETURN(PutOutcome outcome, writer->Finish());
+  if (put.stats != nullptr) put.stats->sent_bytes += put.content.size();
+  return outcome.stored;
+}
+
+absl::StatusOr<std::optional<PutOutcome>> LocalNode::PutCoded(const PutSpec& spec,
+                                                              const ObjectPut& put) {
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<BlockCodec> codec, NewBlockCodec(spec.encoding));
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ObjectWriter> writer, node_.objects.NewWriter(spec));
+  Buffer step = node_.pool->Get(std::min<uint64_t>(kCodedStepBytes, put.content.size()));
+  uint64_t stored_bytes = BlockCount(put.content.size()) * sizeof(uint32_t);  // of the table
+  for (Bytes rest = put.content; !rest.empty();) {
+    uint64_t used = 0;
+    std::vector<uint32_t> table;
+    {
+      TimedScope timed(put.stats == nullptr ? nullptr : &put.stats->encode_nanos);
+      for (uint64_t taken = 0; taken < step.size() && !rest.empty();) {
+        Bytes block = rest.first(std::min<uint64_t>(kBlockBytes, rest.size()));
+        table.push_back(codec->Encode(block, step.span().subspan(used)));
+        used += table.back() & ~kRawBlockBit;
+        taken += block.size();
+        rest = rest.subspan(block.size());
+      }
+    }
+    stored_bytes += used;
+    TILEKV_RETURN_IF_ERROR(writer->Append(step.span().first(used), table));
   }
+  if (stored_bytes >= put.content.size()) return std::nullopt;
   TILEKV_ASSIGN_OR_RETURN(PutOutcome outcome, writer->Finish());
   if (put.stats != nullptr) {
-    put.stats->sent_bytes += is_coded ? coded.stored.size() : put.content.size();
+    put.stats->sent_bytes += stored_bytes - BlockCount(put.content.size()) * sizeof(uint32_t);
   }
-  return outcome.stored;
+  return outcome;
 }
 
 absl::Status LocalNode::ReadOne(const ObjectRead& read, ReadStats* stats) {

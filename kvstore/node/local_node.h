@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kvstore/node/collector.h"
@@ -80,6 +81,9 @@ class LocalNode : public NodeService {
  private:
   LocalNode(ObjectStore& objects, Catalog& catalog, const NodeOptions& options);
   absl::Status CheckDomain(Domain domain) const;
+  // Codes what the writer takes step by step. None: nothing is gained by it, and nothing was
+  // stored.
+  absl::StatusOr<std::optional<PutOutcome>> PutCoded(const PutSpec& spec, const ObjectPut& put);
   absl::Status ReadOne(const ObjectRead& read, ReadStats* stats);
 
   NodeContext node_;

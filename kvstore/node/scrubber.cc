@@ -13,6 +13,7 @@ constexpr size_t kRowsAtOnce = 4'096;  // looked at by one step
 constexpr uint64_t kObjectCostBytes = 64 * kKiB;
 constexpr int64_t kLeastIdle_micros = kMicros;
 constexpr int64_t kMostIdle_micros = 3'600 * kMicros;
+constexpr uint64_t kTableBytesPerSecond = 32 * kMiB;
 
 uint64_t CostOf(uint64_t objects, uint64_t bytes) { return bytes + objects * kObjectCostBytes; }
 
@@ -28,8 +29,6 @@ absl::StatusOr<std::optional<ObjectRow>> Scrubber::FindDue(int64_t now_micros) {
       return false;
     }
     after_ = row.ref.id;
-    // What has failed already waits for new bytes.
-    if (row.state == RowState::kQuarantined) return true;
     int64_t due_micros = row.verified_at_micros + due_after_micros_;
     // A time in the future is of a clock that was wrong.
     bool is_due = row.state == RowState::kSuspect || due_micros <= now_micros ||
@@ -54,6 +53,7 @@ absl::StatusOr<int64_t> Scrubber::Check(const ObjectRow& row) {
     ++stats_.objects;
     stats_.bytes += row.stored_length;
     stats_.damaged += !*good;
+    any_due_ = any_due_ || *good || row.state == RowState::kGood;
   }
   TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, objects_.Usage());
   uint64_t per_second =
@@ -81,13 +81,46 @@ int64_t Scrubber::EndRound(int64_t now_micros) {
 
 absl::StatusOr<int64_t> Scrubber::Step(const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
+  TILEKV_ASSIGN_OR_RETURN(std::optional<int64_t> table, CheckNextTable());
+  if (table) return *table;
   int64_t now = clock_.WallMicros();
   TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> due, FindDue(now));
-  if (due) {
-    any_due_ = true;
-    return Check(*due);
-  }
+  if (due) return Check(*due);
   return at_end_ ? EndRound(now) : 0;
+}
+
+absl::StatusOr<std::optional<int64_t>> Scrubber::CheckNextTable() {
+  int64_t began_ns = clock_.MonotonicNanos();
+  if (began_ns < tables_due_ns_) return std::nullopt;
+  while (database_ < tables_.of.size()) {
+    TableFiles* files = tables_.of[database_];
+    std::optional<TableFile> file;
+    if (files != nullptr) file = files->After(last_table_);
+    if (!file) {
+      ++database_;
+      last_table_ = 0;
+      continue;
+    }
+    last_table_ = file->number;
+    absl::Status checked = files->Check(*file);
+    // What took its place has a higher number.
+    if (GetReason(checked) == Reason::kNotFound) continue;
+    bool damaged = GetReason(checked) == Reason::kDataLoss;
+    if (!checked.ok() && !damaged) return checked;
+    if (damaged && tables_.notice != nullptr) tables_.notice(ErrorText(checked));
+    {
+      MutexLock lock(mutex_);
+      ++stats_.tables;
+      stats_.damaged_tables += damaged;
+    }
+    auto should_take = static_cast<int64_t>(static_cast<double>(file->bytes) * kMicros /
+                                            static_cast<double>(kTableBytesPerSecond));
+    int64_t took = (clock_.MonotonicNanos() - began_ns) / 1'000;
+    return std::max<int64_t>(0, should_take - took);
+  }
+  database_ = 0;
+  tables_due_ns_ = began_ns + due_after_micros_ * 1'000;
+  return std::nullopt;
 }
 
 ScrubStats Scrubber::stats() {

@@ -73,6 +73,65 @@ TEST_F(ScrubberTest, DamageIsQuarantinedCountedAndNotReadAgain) {
   EXPECT_EQ(scrubber.stats().objects, 2u);
 }
 
+TEST_F(ScrubberTest, WhatIsSoundAgainIsTakenBackFromQuarantineWithinThePeriod) {
+  ObjectRef ref = Put(std::string(100'000, 'x'));
+  objects_.FlipBit(kDefaultDomain, ref.id, 70'000);
+  ASSERT_FALSE(*objects_.Verify(kDefaultDomain, ref.id));
+  objects_.FlipBit(kDefaultDomain, ref.id, 70'000);
+  Scrubber scrubber = NewScrubber();
+  RunFor(scrubber, kScrubPeriod_s);
+  EXPECT_EQ((*objects_.Stat(kDefaultDomain, ref.id))->state, RowState::kGood);
+}
+
+// Tables by number, of which some are damaged, cannot be read, or go.
+class FakeTables : public TableFiles {
+ public:
+  std::optional<TableFile> After(uint64_t number) override {
+    auto next = files.upper_bound(number);
+    if (next == files.end()) return std::nullopt;
+    return TableFile{.number = next->first, .bytes = kMiB, .path = ""};
+  }
+  absl::Status Check(const TableFile& file) override {
+    ++checks[file.number];
+    return files[file.number];
+  }
+  std::map<uint64_t, absl::Status> files;
+  std::map<uint64_t, int> checks;
+};
+
+TEST_F(ScrubberTest, TablesOfAllDatabasesAreReadAfterAStartAndEachHalfPeriod) {
+  FakeTables index, catalog;
+  for (uint64_t number : {3, 5, 8}) index.files[number] = absl::OkStatus();
+  index.files[5] = MakeError(Reason::kDataLoss, "a block is bad");
+  index.files[8] = MakeError(Reason::kNotFound, "gone");
+  catalog.files[2] = absl::OkStatus();
+  std::vector<std::string> notices;
+  Scrubber scrubber(objects_, kDefaultDomain, clock_, kScrubPeriod_s,
+                    {.of = {&index, nullptr, &catalog},
+                     .notice = [&](const std::string& text) { notices.push_back(text); }});
+  RunFor(scrubber, 3'600);
+  EXPECT_EQ(index.checks, (std::map<uint64_t, int>{{3, 1}, {5, 1}, {8, 1}}));
+  EXPECT_EQ(catalog.checks, (std::map<uint64_t, int>{{2, 1}}));
+  EXPECT_EQ(scrubber.stats().tables, 3u);
+  EXPECT_EQ(scrubber.stats().damaged_tables, 1u);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find("a block is bad"), std::string::npos);
+  RunFor(scrubber, kScrubPeriod_s);
+  EXPECT_EQ(index.checks[3], 3);
+  EXPECT_EQ(catalog.checks[2], 3);
+}
+
+TEST_F(ScrubberTest, ATableThatCannotBeReadIsAnErrorAndTheOthersFollow) {
+  FakeTables index;
+  index.files[1] = MakeError(Reason::kInternal, "input/output error");
+  index.files[2] = absl::OkStatus();
+  Scrubber scrubber(objects_, kDefaultDomain, clock_, kScrubPeriod_s, {.of = {&index}});
+  EXPECT_EQ(GetReason(scrubber.Step().status()), Reason::kInternal);
+  EXPECT_TRUE(scrubber.Step().ok());
+  EXPECT_EQ(scrubber.stats().tables, 1u);
+  EXPECT_EQ(scrubber.stats().damaged_tables, 0u);
+}
+
 TEST_F(ScrubberTest, ASuspectObjectIsReadBeforeItsTime) {
   ObjectRef ref = Put("x");
   ASSERT_TRUE(objects_.MarkSuspect(kDefaultDomain, ref.id).ok());

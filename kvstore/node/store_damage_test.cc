@@ -8,6 +8,7 @@
 #include "kvstore/catalog/local_catalog.h"
 #include "kvstore/node/local_node.h"
 #include "kvstore/node/open_catalog.h"
+#include "kvstore/node/scrubber.h"
 #include "kvstore/node/store_repair.h"
 #include "kvstore/object/engine_test_util.h"
 #include "kvstore/object/object_hash.h"
@@ -55,6 +56,15 @@ class StoreDamageTest : public testing::Test {
     ObjectRead read{
         .ref = ref, .offset = 0, .out = {reinterpret_cast<uint8_t*>(out.data()), out.size()}};
     return node_->ReadObjects({&read, 1});
+  }
+  bool Linked(const ObjectRef& ref) {
+    auto begun = node_->BeginSession({});
+    v1::LinkRequest link;
+    link.set_session_rev(begun->session_rev());
+    ObjectRefToWire(ref, link.add_refs());
+    auto linked = node_->Link(link);
+    EXPECT_TRUE(linked.ok()) << linked.status();
+    return linked.ok() && linked->present(0);
   }
   RowState StateOf(const ObjectRef& ref) { return (*engine_->Stat(kDefaultDomain, ref.id))->state; }
   std::string FileOf(const ObjectRef& ref) {
@@ -145,10 +155,11 @@ TEST_F(StoreDamageTest, FsckNamesWhatNeedsAPayloadThatIsGoneOrShort) {
   EXPECT_EQ(found.problems(0).kind(), "payload");
   EXPECT_EQ(found.problems(1).where(), "key 'gone'");
   EXPECT_EQ(found.problems(1).kind(), "no-payload");
-  EXPECT_EQ(StateOf(cut), RowState::kGood) << "looking changes nothing";
+  EXPECT_EQ(StateOf(cut), RowState::kSuspect) << "looking condemns nothing";
+  EXPECT_EQ(StateOf(gone), RowState::kSuspect);
 
   Fsck(true);
-  EXPECT_EQ(StateOf(gone), RowState::kQuarantined);
+  EXPECT_EQ(StateOf(gone), RowState::kSuspect) << "it may come back";
   EXPECT_EQ(StateOf(cut), RowState::kQuarantined);
   EXPECT_TRUE(std::filesystem::exists(FileOf(cut))) << "it may be all there is";
   PutValue("gone", std::string(kInFile, 'g'));
@@ -167,6 +178,98 @@ TEST_F(StoreDamageTest, APayloadThatComesBackIsTakenAgainByRepair) {
   EXPECT_EQ(repaired.repaired_count(), 1u) << repaired.DebugString();
   EXPECT_TRUE(Read(ref).ok());
   EXPECT_EQ(Fsck().problem_count(), 0u);
+}
+
+TEST_F(StoreDamageTest, WhatFsckHasFoundIsHealedByLinkingAndStoringAgain) {
+  ObjectRef gone = PutValue("gone", std::string(kInFile, 'g'));
+  ASSERT_TRUE(Linked(gone));
+  std::filesystem::remove(FileOf(gone));
+  Fsck();
+  EXPECT_FALSE(Linked(gone));
+}
+
+TEST_F(StoreDamageTest, ADiskThatFailsForAWhileLosesNothing) {
+  std::string content(kInFile, 'c');
+  ObjectRef read = PutValue("read", content);
+  ObjectRef checked = PutValue("checked", std::string(kInFile, 'd'));
+  std::filesystem::path payload = directory_ / "payload";
+  for (bool away : {true, false}) {
+    SCOPED_TRACE(away);
+    if (away) {
+      std::filesystem::rename(payload, directory_ / "away");
+    } else {
+      fs_.hook = [](const std::string& call, const std::string& path) {
+        bool here = call == "read" && path.find("/payload/") != std::string::npos;
+        return here ? MakeError(Reason::kInternal, "input/output error") : absl::OkStatus();
+      };
+    }
+    EXPECT_EQ(GetReason(Read(read)), Reason::kDataLoss);
+    EXPECT_FALSE(*engine_->Verify(kDefaultDomain, checked.id));
+    EXPECT_EQ(Fsck().lost_count(), 2u);
+    EXPECT_FALSE(Linked(read)) << "what is stored again is looked at";
+    for (const ObjectRef& ref : {read, checked}) EXPECT_EQ(StateOf(ref), RowState::kSuspect);
+    if (away) {
+      std::filesystem::rename(directory_ / "away", payload);
+    } else {
+      fs_.hook = nullptr;
+    }
+    EXPECT_TRUE(Read(read).ok()) << "at once";
+    Scrubber scrubber(*engine_, kDefaultDomain, clock_);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(scrubber.Step().ok());
+    for (const ObjectRef& ref : {read, checked}) EXPECT_EQ(StateOf(ref), RowState::kGood);
+    EXPECT_TRUE(Linked(read));
+  }
+}
+
+TEST_F(StoreDamageTest, WhatCannotBeReadIsTriedOnceAnHourByTheScrubber) {
+  ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
+  std::filesystem::rename(directory_ / "payload", directory_ / "away");
+  EXPECT_FALSE(*engine_->Verify(kDefaultDomain, ref.id));
+  Scrubber scrubber(*engine_, kDefaultDomain, clock_);
+  for (int64_t until = clock_.WallMicros() + 10 * 3'600'000'000; clock_.WallMicros() < until;) {
+    clock_.Advance(*scrubber.Step());
+  }
+  EXPECT_GE(scrubber.stats().damaged, 9u);
+  EXPECT_LE(scrubber.stats().damaged, 11u);
+}
+
+TEST_F(StoreDamageTest, ACopyThatCannotBeReadIsReplacedWhenItsObjectIsStoredAgain) {
+  std::string content(kInFile, 'c');
+  ObjectRef ref = PutValue("k", content);
+  std::string file = FileOf(ref);
+  fs_.hook = [&file](const std::string& call, const std::string& path) {
+    bool here = call == "read" && path == file;
+    return here ? MakeError(Reason::kInternal, "input/output error") : absl::OkStatus();
+  };
+  EXPECT_FALSE(Read(ref).ok());
+  PutValue("k", content);
+  EXPECT_NE(FileOf(ref), file);
+  EXPECT_TRUE(Read(ref).ok());
+  fs_.hook = nullptr;
+}
+
+TEST_F(StoreDamageTest, ALinkDoesNotCountOnACopyThatWasNotCheckedForLong) {
+  ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
+  EXPECT_TRUE(Linked(ref));
+  clock_.Advance((kVerifiedFor_s + 1) * 1'000'000);
+  EXPECT_FALSE(Linked(ref));
+  EXPECT_TRUE(*engine_->Verify(kDefaultDomain, ref.id));
+  EXPECT_TRUE(Linked(ref));
+}
+
+TEST_F(StoreDamageTest, TheScrubberFindsDamageInATableThatIsServedFromMemory) {
+  for (int i = 0; i < 400; ++i)
+    PutValue("k" + std::to_string(i), std::string(50'000, 'a' + i % 26) + std::to_string(i));
+  TableFiles* tables = engine_->tables();
+  std::optional<TableFile> table = tables->After(0);
+  ASSERT_TRUE(table.has_value()) << "20 MB are more than a memtable";
+  EXPECT_TRUE(tables->Check(*table).ok());
+  FlipBitInFile(table->path, table->bytes / 2);
+  absl::Status found = tables->Check(*table);
+  EXPECT_EQ(GetReason(found), Reason::kDataLoss) << found;
+  std::filesystem::remove(table->path);
+  EXPECT_EQ(GetReason(tables->Check(*table)), Reason::kNotFound);
+  ASSERT_NE(catalog_->tables(), nullptr);
 }
 
 TEST_F(StoreDamageTest, FilesThatNoRowNamesAreFoundAndRemovedOnlyByRepair) {
@@ -216,6 +319,29 @@ TEST_F(StoreDamageTest, ALostIndexIsMadeAnewFromThePayloadsAndNamesTheSmallValue
       << "numbers are not used twice";
   EXPECT_TRUE(node_->Collect({}).ok());
   EXPECT_TRUE(Read(first).ok());
+}
+
+TEST_F(StoreDamageTest, RowsMadeAnewWithoutACatalogAreKeptForOneFromABackupAndSettleWithIt) {
+  ObjectRef named = PutValue("named", std::string(kInFile, 'n'));
+  ObjectRef garbage = PutValue("k", std::string(kInFile, 'g'));
+  PutValue("k", "something else");
+  Close();
+  std::filesystem::rename(directory_ / "catalog", directory_ / "backup");
+  std::filesystem::remove_all(directory_ / "index");
+  EXPECT_EQ(RebuildNow().rows, 2u);
+  std::filesystem::rename(directory_ / "backup", directory_ / "catalog");
+  Open();
+  for (const ObjectRef& ref : {named, garbage}) {
+    EXPECT_LE((*engine_->Stat(kDefaultDomain, ref.id))->touched_rev, *catalog_->CurrentRevision());
+  }
+  // What was put after the rows were settled keeps its own.
+  PutValue("k", "something else again");
+  v1::CollectRequest collect;
+  clock_.Advance(48 * 3'600 * int64_t{1'000'000});
+  ASSERT_TRUE(node_->Collect(collect).ok());
+  ASSERT_TRUE(node_->Collect(collect).ok());
+  EXPECT_TRUE(Read(named).ok());
+  EXPECT_FALSE(engine_->Stat(kDefaultDomain, garbage.id)->has_value());
 }
 
 TEST_F(StoreDamageTest, ARebuildTakesOverWhatTheOldIndexStillGivesAndKeepsIt) {

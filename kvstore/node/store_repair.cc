@@ -1,16 +1,16 @@
 #include "kvstore/node/store_repair.h"
 
-#include <limits>
 #include <memory>
 
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/local_catalog.h"
+#include "kvstore/object/index_rows.h"
 
 namespace tilekv {
 
 absl::StatusOr<IndexRebuildReport> RebuildStoreIndex(const LocalEngineOptions& options,
                                                      const CallContext& context) {
-  Revision touched_rev{std::numeric_limits<uint64_t>::max()};
+  Revision touched_rev = kUnsettledRevision;
   LocalCatalogOptions catalog_options;
   catalog_options.directory = options.directory;
   catalog_options.read_only = true;

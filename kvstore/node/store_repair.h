@@ -10,8 +10,8 @@
 namespace tilekv {
 
 // See index_rebuild.h; rows get the catalog's present revision. Where the catalog is gone too they
-// get one above every revision: nothing is ever collected that may be named by a catalog from a
-// backup. `fsck` after it lists the names that need what is lost.
+// get one above every revision, until a node opens them with a catalog from a backup: nothing is
+// collected before that may be named by it. `fsck` after it lists the names that need what is lost.
 absl::StatusOr<IndexRebuildReport> RebuildStoreIndex(const LocalEngineOptions& options,
                                                      const CallContext& context = {});
 

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/object/payload_directory.h"
 #include "kvstore/object/stored_copy.h"
@@ -19,8 +20,8 @@ constexpr size_t kRowsAtOnce = 1'024;  // looked at between two looks at the ind
 // None where the row's copy is as the row says.
 absl::StatusOr<std::optional<CopyProblem>> FindProblem(const CopyCheckParts& parts, Domain domain,
                                                        const ObjectRow& row) {
-  auto problem = [&row](const char* kind, std::string text) {
-    return CopyProblem{.kind = kind, .id = row.ref.id, .text = std::move(text)};
+  auto problem = [&row](std::string_view kind, std::string text) {
+    return CopyProblem{.kind = std::string(kind), .id = row.ref.id, .text = std::move(text)};
   };
   absl::Status opened;
   if (row.file_number == 0) {
@@ -37,14 +38,16 @@ absl::StatusOr<std::optional<CopyProblem>> FindProblem(const CopyCheckParts& par
     }
     TILEKV_ASSIGN_OR_RETURN(bool named, parts.index->IsNamed(row.file_number));
     if (opened.ok() && !named) {
-      return problem("index", fmt::format("its file {} has no name in the index and would be taken "
-                                          "for one that nobody needs",
-                                          row.file_number));
+      return problem(kIndexProblem,
+                     fmt::format("its file {} has no name in the index and would be taken "
+                                 "for one that nobody needs",
+                                 row.file_number));
     }
   }
   if (opened.ok()) return std::nullopt;
   if (GetReason(opened) != Reason::kDataLoss) return opened;
-  return problem("payload", std::string(opened.message().data(), opened.message().size()));
+  return problem(IsUnreadable(opened) ? "unreadable" : kPayloadProblem,
+                 std::string(opened.message().data(), opened.message().size()));
 }
 
 absl::Status CheckRow(const CopyCheckParts& parts, Domain domain, const ObjectRow& row,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/call_context.h"
@@ -13,6 +14,11 @@
 #include "kvstore/object/object_store.h"
 
 namespace tilekv {
+
+// Kinds of problems that are not all alike to who repairs: the copy itself is sound; its bytes are
+// bad, beyond doubt.
+inline constexpr std::string_view kIndexProblem = "index";
+inline constexpr std::string_view kPayloadProblem = "payload";
 
 struct CopyCheckParts {
   FileSystem* file_system = nullptr;
@@ -24,9 +30,9 @@ struct CopyCheckParts {
 };
 
 // Goes through all rows of the domain but those that are quarantined already. `found` is told of
-// each whose file is gone, too short or another's, whose small content is gone or does not hash to
-// its id, or whose file's number is not the row's in the index. Rows that changed meanwhile are
-// none of them. Returns the counts of all rows, as StoreUsage has them.
+// each whose file is gone, cannot be read, is too short or another's, whose small content is gone
+// or does not hash to its id, or whose file's number is not the row's in the index. Rows that
+// changed meanwhile are none of them. Returns the counts of all rows, as StoreUsage has them.
 using BadCopyFound = std::function<absl::Status(const ObjectRow& row, const CopyProblem& problem)>;
 absl::StatusOr<StoreUsage> CheckAllCopies(const CopyCheckParts& parts, Domain domain,
                                           const BadCopyFound& found, const CallContext& context);

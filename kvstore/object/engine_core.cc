@@ -6,6 +6,7 @@
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/copy_check.h"
+#include "kvstore/object/damage_reports.h"
 #include "kvstore/object/index_rows.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_read.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr uint64_t kIdlePoolBytes = 16 * kMiB;
 // Read and hashed at a time by Verify.
 constexpr uint64_t kVerifyStepBytes = 4 * kMiB;
+constexpr size_t kRowsAtOnce = 1'024;  // changed in one batch
 
 // Several stripes at once, in order, for a batch of ids.
 class StripeSet {
@@ -45,6 +47,16 @@ class StripeSet {
 bool IsSameCopy(const ObjectRow& row, const ObjectRow& seen) {
   return row.file_number == seen.file_number &&
          (row.file_number != 0 || row.verified_at_micros == seen.verified_at_micros);
+}
+
+// Not OK, and not because the check could not be made.
+bool IsBadCopy(const absl::Status& status) {
+  return absl::IsNotFound(status) || GetReason(status) == Reason::kDataLoss;
+}
+
+// What a copy that is not sound makes of its row: only bytes that were seen condemn it.
+RowState StateAfter(const absl::Status& bad) {
+  return absl::IsNotFound(bad) || IsUnreadable(bad) ? RowState::kSuspect : RowState::kQuarantined;
 }
 
 }  // namespace
@@ -140,6 +152,7 @@ absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
   std::vector<LinkResult> results(refs.size());
   // What was synced before is safe, but raises are not: nothing may be counted on any more.
   if (health_->failed()) return results;
+  TakeReports();
   std::vector<size_t> stripes;
   stripes.reserve(refs.size());
   for (const ObjectRef& ref : refs) stripes.push_back(StripeIndex(domain, ref.id));
@@ -150,7 +163,7 @@ absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
   for (size_t i = 0; i < refs.size(); ++i) {
     std::optional<ObjectRow>& row = rows[i];
     if (!row.has_value() || row->state != RowState::kGood || row->ref != refs[i]) continue;
-    results[i].present = true;
+    results[i] = {.present = true, .trusted = IsTrusted(*row)};
     if (row->touched_rev >= touched_rev) continue;
     row->touched_rev = touched_rev;
     batch.PutRow(domain, *row);
@@ -204,7 +217,7 @@ absl::StatusOr<bool> EngineCore::SetState(Domain domain, const ObjectRow& seen, 
   if (state == RowState::kSuspect && row->state != RowState::kGood) return true;
   std::optional<ObjectRow> old = row;
   row->state = state;
-  if (state == RowState::kGood) row->verified_at_micros = options_.clock->WallMicros();
+  if (state != RowState::kSuspect) row->verified_at_micros = options_.clock->WallMicros();
   ObjectIndex::Batch batch(*index_);
   batch.PutRow(domain, *row);
   TILEKV_CRASH_POINT("state.before_row");
@@ -212,6 +225,30 @@ absl::StatusOr<bool> EngineCore::SetState(Domain domain, const ObjectRow& seen, 
   TILEKV_CRASH_POINT("state.row");
   usage_.Replace(old, row);
   return true;
+}
+
+absl::Status EngineCore::SettleRevisions(Domain domain, Revision revision) {
+  TILEKV_ASSIGN_OR_RETURN(auto unsettled, index_->GetMeta(kUnsettledKey));
+  if (!unsettled.has_value()) return absl::OkStatus();
+  std::optional<ObjectId> after;
+  while (true) {
+    ObjectIndex::Batch batch(*index_);
+    size_t seen = 0;
+    TILEKV_RETURN_IF_ERROR(index_->Scan(domain, after, [&](const ObjectRow& row) {
+      if (row.touched_rev == kUnsettledRevision) {
+        ObjectRow settled = row;
+        settled.touched_rev = revision;
+        batch.PutRow(domain, settled);
+      }
+      after = row.ref.id;
+      return ++seen < kRowsAtOnce;
+    }));
+    if (seen == 0) break;
+    TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+  }
+  ObjectIndex::Batch done(*index_);
+  done.DeleteMeta(kUnsettledKey);
+  return index_->WriteSynced(done);
 }
 
 void EngineCore::NoteDirect(bool direct) {
@@ -253,16 +290,11 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> EngineCore::OpenCopy(Domain domain
                                    id.Hex()));
     }
     auto copy = OpenRow(domain, *row, /*report_damage=*/true);
-    if (copy.ok() ||
-        (!absl::IsNotFound(copy.status()) && GetReason(copy.status()) != Reason::kDataLoss)) {
-      return copy;
-    }
+    if (copy.ok() || !IsBadCopy(copy.status())) return copy;
     // Deleted or replaced between the two steps, or really damaged: the row tells.
     // Where the mark cannot be written the reader still has its error.
-    absl::StatusOr<bool> still_there = SetState(domain, *row, RowState::kQuarantined);
+    absl::StatusOr<bool> still_there = MarkBad(domain, *row, copy.status());
     if (still_there.ok() && !*still_there) continue;
-    health_->Notice(
-        fmt::format("object {} is quarantined: {}", id.Hex(), ErrorText(copy.status())));
     return absl::IsNotFound(copy.status()) ? ObjectDamaged(row->ref, "its payload is gone")
                                            : copy.status();
   }
@@ -292,15 +324,35 @@ absl::StatusOr<bool> EngineCore::Verify(Domain domain, const ObjectId& id) {
     TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, id));
     if (!row.has_value()) return ObjectNotFound(id);
     absl::Status checked = CheckCopy(domain, *row);
-    bool bad = absl::IsNotFound(checked) || GetReason(checked) == Reason::kDataLoss;
+    bool bad = IsBadCopy(checked);
     if (!checked.ok() && !bad) return checked;
-    TILEKV_ASSIGN_OR_RETURN(bool same,
-                            SetState(domain, *row, bad ? RowState::kQuarantined : RowState::kGood));
-    if (!same) continue;
-    if (bad) {
-      health_->Notice(fmt::format("object {} is quarantined: {}", id.Hex(), ErrorText(checked)));
-    }
-    return !bad;
+    TILEKV_ASSIGN_OR_RETURN(
+        bool same, bad ? MarkBad(domain, *row, checked) : SetState(domain, *row, RowState::kGood));
+    if (same) return !bad;
+  }
+}
+
+absl::StatusOr<bool> EngineCore::MarkBad(Domain domain, const ObjectRow& row,
+                                         const absl::Status& bad) {
+  RowState state = StateAfter(bad);
+  absl::StatusOr<bool> marked = SetState(domain, row, state);
+  if (marked.ok() && !*marked) return marked;
+  // That what is suspect still cannot be read is no news.
+  if (state == RowState::kQuarantined || row.state == RowState::kGood) {
+    health_->Notice(fmt::format("object {} is {}: {}", row.ref.id.Hex(),
+                                state == RowState::kSuspect ? "suspect" : "quarantined",
+                                ErrorText(bad)));
+  }
+  return marked;
+}
+
+void EngineCore::TakeReports() {
+  MutexLock lock(reports_mutex_);
+  for (const DamageReported& damaged :
+       TakeDamageReports(*options_.file_system, options_.directory)) {
+    absl::StatusOr<std::optional<ObjectRow>> row = index_->Get(damaged.domain, damaged.id);
+    if (!row.ok() || !row->has_value() || (*row)->state != RowState::kGood) continue;
+    OnDamage(damaged.domain, **row);
   }
 }
 
@@ -311,37 +363,24 @@ absl::Status EngineCore::CheckCopies(Domain domain, bool repair, const CopyProbl
                        .directory = options_.directory,
                        .store_uuid = superblock_.store_uuid,
                        .refresh = nullptr};
-  StoreUsage before = usage_.Get();
+  const uint64_t changes = usage_.changes();
   auto on_bad = [&](const ObjectRow& row, CopyProblem problem) -> absl::Status {
-    if (repair && problem.kind == "index") {
+    if (repair && problem.kind == kIndexProblem) {
       TILEKV_ASSIGN_OR_RETURN(problem.repaired, NameFileAgain(domain, row));
-    } else if (repair) {
+    } else if (problem.kind != kIndexProblem) {
       // Kept, whatever is left of it: it may be all there is.
-      TILEKV_RETURN_IF_ERROR(SetState(domain, row, RowState::kQuarantined).status());
+      bool seen = repair && problem.kind == kPayloadProblem;
+      RowState state = seen ? RowState::kQuarantined : RowState::kSuspect;
+      absl::Status marked = SetState(domain, row, state).status();
+      // A store that only looks finds the same without the mark.
+      if (repair) TILEKV_RETURN_IF_ERROR(marked);
     }
     found(problem);
     return absl::OkStatus();
   };
   TILEKV_ASSIGN_OR_RETURN(StoreUsage counted, CheckAllCopies(parts, domain, on_bad, context));
-  StoreUsage after = usage_.Get();
-  // Quarantining changes no count but its own; a store that others change tells nothing.
-  bool still = before.objects == after.objects && before.stored_bytes == after.stored_bytes;
-  if (still && (counted.objects != after.objects || counted.content_bytes != after.content_bytes ||
-                counted.stored_bytes != after.stored_bytes)) {
-    CopyProblem problem{.kind = "counts",
-                        .id = std::nullopt,
-                        .text = fmt::format("the store counts {} objects with {} bytes; there are "
-                                            "{} with {}",
-                                            after.objects, after.content_bytes, counted.objects,
-                                            counted.content_bytes)};
-    if (repair) {
-      counted.quarantined_objects = after.quarantined_objects;
-      usage_.Set(counted);
-      problem.repaired = true;
-    }
-    found(problem);
-  }
-  return payloads_->VisitUnnamed([&](uint64_t number, const std::string& path) -> absl::Status {
+  CheckCounts(counted, changes, repair, found);
+  absl::Status visited = payloads_->VisitUnnamed([&](uint64_t number, const std::string& path) -> absl::Status {
     CopyProblem problem{
         .kind = "orphan-file",
         .id = std::nullopt,
@@ -355,6 +394,25 @@ absl::Status EngineCore::CheckCopies(Domain domain, bool repair, const CopyProbl
     found(problem);
     return absl::OkStatus();
   });
+  // Where all files are gone their rows have told it.
+  return absl::IsNotFound(visited) ? absl::OkStatus() : visited;
+}
+
+void EngineCore::CheckCounts(const StoreUsage& counted, uint64_t changes, bool repair,
+                             const CopyProblemFound& found) {
+  StoreUsage kept = usage_.Get();
+  // A store that others changed meanwhile tells nothing.
+  if (usage_.changes() != changes ||
+      (counted.objects == kept.objects && counted.content_bytes == kept.content_bytes &&
+       counted.stored_bytes == kept.stored_bytes)) {
+    return;
+  }
+  found({.kind = "counts",
+         .id = std::nullopt,
+         .text =
+             fmt::format("the store counts {} objects with {} bytes; there are {} with {}",
+                         kept.objects, kept.content_bytes, counted.objects, counted.content_bytes),
+         .repaired = repair && usage_.SetCounted(counted, changes)});
 }
 
 absl::StatusOr<bool> EngineCore::NameFileAgain(Domain domain, const ObjectRow& seen) {

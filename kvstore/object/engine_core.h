@@ -68,12 +68,19 @@ class EngineCore {
   absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
                                                    Revision fence);
   // Gives the row this state if it still is the one whose copy was looked at (`seen`), and, where
-  // the copy was found good, the present time. False: the row is another by now, or gone.
+  // the bytes were seen (good or quarantined), the present time. A row that is not good does not
+  // become suspect. False: the row is another by now, or gone.
   absl::StatusOr<bool> SetState(Domain domain, const ObjectRow& seen, RowState state);
 
   // --- reading ---
 
-  // The copy that a readable row names. NOT_FOUND, or DATA_LOSS after the row was quarantined.
+  // See ObjectStore.
+  absl::Status SettleRevisions(Domain domain, Revision revision);
+  // Marks what openings for reading have met. Holds stripes of its own.
+  void TakeReports();
+
+  // The copy that a readable row names. NOT_FOUND, or DATA_LOSS after the row was quarantined, or
+  // made suspect where its payload is gone or was not given by the disk.
   absl::StatusOr<std::shared_ptr<ObjectReader>> OpenCopy(Domain domain, const ObjectId& id);
   // See ObjectStore::Verify.
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id);
@@ -92,6 +99,11 @@ class EngineCore {
   // Gives the row's file its entry in the index back. False: the row is another by now.
   absl::StatusOr<bool> NameFileAgain(Domain domain, const ObjectRow& seen);
   void OnDamage(Domain domain, const ObjectRow& row);
+  // Marks the row whose copy was not sound, and tells whoever listens. As SetState.
+  absl::StatusOr<bool> MarkBad(Domain domain, const ObjectRow& row, const absl::Status& bad);
+  // `changes`: the usage's, before the walk that counted began.
+  void CheckCounts(const StoreUsage& counted, uint64_t changes, bool repair,
+                   const CopyProblemFound& found);
   // OK where the whole copy, read from the disk itself, hashes to the id.
   absl::Status CheckCopy(Domain domain, const ObjectRow& row);
 
@@ -104,6 +116,7 @@ class EngineCore {
   std::unique_ptr<PayloadDirectory> payloads_;
   std::unique_ptr<DiskReserve> disk_;
   UsageCounter usage_;
+  Mutex reports_mutex_;  // until those that were found are marked
   std::atomic<bool> buffered_noticed_{false};
   std::array<Mutex, kLockStripes> stripes_;
 };

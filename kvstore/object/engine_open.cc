@@ -133,6 +133,7 @@ absl::Status EngineCore::OpenParts(bool create_index) {
   TILEKV_CRASH_POINT("open.counted");
   payloads_ = std::move(payloads);
   TILEKV_ASSIGN_OR_RETURN(disk_, DiskReserve::Open(&fs, directory, health_.get()));
+  TakeReports();
   return absl::OkStatus();
 }
 

@@ -8,7 +8,6 @@
 #include "kvstore/base/status.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_read.h"
-#include "kvstore/object/tree.h"
 
 namespace tilekv {
 namespace {
@@ -59,6 +58,7 @@ IncomingContent::IncomingContent(const PutSpec& spec, uint64_t max_object_bytes,
       declared_length_(DeclaredLength(spec)),
       pool_(std::move(pool)) {
   if (spec_.encoding.kind != EncodingKind::kNone) codec_ = *NewBlockCodec(spec_.encoding);
+  if (spec_.level > 0) tree_.emplace(spec_.level);
 }
 
 absl::Status IncomingContent::Append(Bytes stored, std::span<const uint32_t> table) {
@@ -100,14 +100,8 @@ absl::Status IncomingContent::AppendContent(Bytes content) {
     return ObjectGrewTooLarge(max_object_bytes_);
   }
   hasher_.Update(content);
-  if (spec_.level > 0) KeepTreeHead(content);
+  if (tree_) tree_->Add(content);
   return absl::OkStatus();
-}
-
-void IncomingContent::KeepTreeHead(Bytes content) {
-  constexpr uint64_t kLongestHead = kTreeHeaderBytes + kMaxChildren * kTreeChildBytes;
-  uint64_t take = std::min<uint64_t>(content.size(), kLongestHead - tree_head_.size());
-  tree_head_.append(AsText(content.first(take)));
 }
 
 absl::StatusOr<ObjectRef> IncomingContent::Finish() {
@@ -123,9 +117,7 @@ absl::StatusOr<ObjectRef> IncomingContent::Finish() {
     return ObjectDamaged(*spec_.expected,
                          fmt::format("the bytes that came hash to {}", ref.id.Short()));
   }
-  if (spec_.level > 0) {
-    TILEKV_RETURN_IF_ERROR(CheckTreeHead(spec_.level, AsBytes(tree_head_), length));
-  }
+  if (tree_) TILEKV_RETURN_IF_ERROR(tree_->Finish(length));
   return ref;
 }
 

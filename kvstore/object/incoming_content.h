@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/object/object_store.h"
+#include "kvstore/object/tree.h"
 
 namespace tilekv {
 
@@ -20,8 +21,8 @@ absl::Status CheckPutSpec(const PutSpec& spec, uint64_t max_object_bytes);
 // The declared length, by `expected` or by `length`.
 std::optional<uint64_t> DeclaredLength(const PutSpec& spec);
 
-// Sees the bytes of one put as they pass. Memory: a block where the content is coded, the table of
-// children where it is a tree, 36 bytes for each leaf. For one thread.
+// Sees the bytes of one put as they pass. Memory: a block where the content is coded, 36 bytes for
+// each leaf. For one thread.
 class IncomingContent {
  public:
   // `spec` has passed CheckPutSpec.
@@ -42,7 +43,6 @@ class IncomingContent {
  private:
   absl::Status AppendContent(Bytes content);
   absl::Status AppendBlock(Bytes stored, uint32_t entry);
-  void KeepTreeHead(Bytes content);
 
   const PutSpec spec_;
   const uint64_t max_object_bytes_;
@@ -52,7 +52,7 @@ class IncomingContent {
   Buffer block_;
   LeafHasher hasher_;
   uint64_t stored_length_ = 0;
-  std::string tree_head_;  // header and children of a tree; never its opaque part
+  std::optional<TreeCheck> tree_;
   std::vector<uint32_t> block_table_;
   LeafTable leaves_;
 };

@@ -17,6 +17,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
+#include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_index.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/object/payload_directory.h"
@@ -145,7 +146,9 @@ class Rebuild {
                   .touched_rev = touched_rev_};
     absl::Status checked = CheckContent(std::move(file), header->domain, row);
     if (!checked.ok() && GetReason(checked) != Reason::kDataLoss) return checked;
-    row.state = checked.ok() ? RowState::kGood : RowState::kQuarantined;
+    row.state = checked.ok()            ? RowState::kGood
+                : IsUnreadable(checked) ? RowState::kSuspect
+                                        : RowState::kQuarantined;
     if (checked.ok()) row.verified_at_micros = options_.clock->WallMicros();
     return Choose(header->domain, row, path);
   }
@@ -258,6 +261,7 @@ class Rebuild {
     AppendLe<uint64_t>(numbers, numbers_);
     ObjectIndex::Batch batch(*index_);
     batch.PutMeta(kNumbersKey, numbers);
+    if (touched_rev_ == kUnsettledRevision) batch.PutMeta(kUnsettledKey, {});
     return index_->WriteSynced(batch);
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,11 @@ namespace tilekv {
 inline constexpr char kRowKeyTag = 'o';
 inline constexpr std::string_view kNumbersKey = "mnumbers";
 inline constexpr std::string_view kUsageKey = "musage";
+// There while rows may have kUnsettledRevision.
+inline constexpr std::string_view kUnsettledKey = "munsettled";
+
+// touched_rev of rows that were made anew while there was no catalog: above every revision.
+inline constexpr Revision kUnsettledRevision{std::numeric_limits<uint64_t>::max()};
 
 // "o" domain id. Rows of a domain are in order of id.
 std::string RowKey(Domain domain, const ObjectId& id);

@@ -47,6 +47,7 @@ absl::StatusOr<std::optional<ObjectRow>> LocalEngine::Stat(Domain domain, const 
 
 absl::Status LocalEngine::Scan(Domain domain, const std::optional<ObjectId>& after,
                                const std::function<bool(const ObjectRow&)>& visit) {
+  core_->TakeReports();
   return core_->index().Scan(domain, after, visit);
 }
 
@@ -85,6 +86,12 @@ absl::Status LocalEngine::CheckWritable(uint64_t bytes) {
 }
 
 void LocalEngine::MakeRoomForDelete() { core_->disk().MakeRoomForDelete(); }
+
+absl::Status LocalEngine::SettleRevisions(Domain domain, Revision revision) {
+  return core_->SettleRevisions(domain, revision);
+}
+
+TableFiles* LocalEngine::tables() { return core_->index().tables(); }
 
 absl::StatusOr<uint64_t> LocalEngine::RemoveUnnamedFiles() {
   return core_->payloads().RemoveUnnamed();

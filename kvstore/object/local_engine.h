@@ -12,7 +12,8 @@
 // 3. A replacement (another encoding) is a put into a new file whose row takes the place of the
 //    old one in one synced batch; then the old file goes.
 // 4. A failed sync is final: reads go on, every write gets STORE_FAILED, Link answers absent.
-// 5. A copy that fails a check is marked in its row before anything else happens.
+// 5. A copy that fails a check is marked in its row before anything else happens. What read-only
+//    openings report (damage_reports.h) is marked before the next link or put.
 #pragma once
 
 #include <memory>
@@ -56,6 +57,8 @@ class LocalEngine : public ObjectStore {
                            const CallContext& context) override;
   absl::Status CheckWritable(uint64_t bytes) override;
   void MakeRoomForDelete() override;
+  absl::Status SettleRevisions(Domain domain, Revision revision) override;
+  TableFiles* tables() override;
   absl::StatusOr<uint64_t> RemoveUnnamedFiles() override;
 
  private:

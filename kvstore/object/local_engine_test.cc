@@ -64,7 +64,7 @@ TEST_F(LocalEngineTest, NeverUsesANumberTwice) {
   EXPECT_GT(RowOf(id).file_number, first);
 }
 
-TEST_F(LocalEngineTest, QuarantinesAPayloadThatIsCutShortOrGone) {
+TEST_F(LocalEngineTest, QuarantinesAPayloadThatIsCutShortAndSuspectsOneThatIsGone) {
   Open();
   for (int kind = 0; kind < 3; ++kind) {
     std::string content = TestContent(200'000, kind);
@@ -73,12 +73,34 @@ TEST_F(LocalEngineTest, QuarantinesAPayloadThatIsCutShortOrGone) {
     if (kind == 1) std::filesystem::remove(PayloadOf(id));
     if (kind == 2) FlipBitInFile(PayloadOf(id), 50);  // the header
     EXPECT_EQ(GetReason(engine_->Open(kDefaultDomain, id).status()), Reason::kDataLoss) << kind;
-    EXPECT_EQ(RowOf(id).state, RowState::kQuarantined);
-    EXPECT_EQ(GetReason(engine_->Open(kDefaultDomain, id).status()), Reason::kNotFound);
+    EXPECT_EQ(RowOf(id).state, kind == 1 ? RowState::kSuspect : RowState::kQuarantined);
+    EXPECT_EQ(GetReason(engine_->Open(kDefaultDomain, id).status()),
+              kind == 1 ? Reason::kDataLoss : Reason::kNotFound);
     ASSERT_TRUE(Put(content).ok());
     EXPECT_EQ(*GetContent(*engine_, id), content);
   }
   EXPECT_EQ(CountPayloadFiles(directory_.path()), 3u);
+}
+
+TEST_F(LocalEngineTest, CountsThatOthersChangeWhileTheyAreCheckedAreLeftAlone) {
+  Open();
+  ASSERT_TRUE(Put(TestContent(100'000, 1)).ok());
+  int counts = 0;
+  auto count = [&](const CopyProblem& problem) { counts += problem.kind == "counts"; };
+  // Found in the middle of the walk: a put and a delete of equal size.
+  std::string gone = TestContent(100'000, 2), more = TestContent(100'000, 3);
+  ObjectId gone_id = Put(gone)->ref.id;
+  std::filesystem::remove(PayloadOf(gone_id));
+  auto change = [&](const CopyProblem& problem) {
+    if (problem.id != gone_id) return count(problem);
+    ASSERT_TRUE(*engine_->DeleteBelow(kDefaultDomain, gone_id, {2}));
+    ASSERT_TRUE(Put(more).ok());
+  };
+  ASSERT_TRUE(engine_->CheckCopies(kDefaultDomain, true, change, {}).ok());
+  EXPECT_EQ(counts, 0);
+  EXPECT_EQ(engine_->Usage()->objects, 2u);
+  ASSERT_TRUE(engine_->CheckCopies(kDefaultDomain, true, count, {}).ok());
+  EXPECT_EQ(counts, 0);
 }
 
 TEST_F(LocalEngineTest, ChecksAnOldCopyWhenItsBytesComeAgain) {

@@ -224,6 +224,7 @@ absl::StatusOr<bool> IsPresent(EngineCore* core, const PutSpec& spec) {
 absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalWriter(EngineCore* core,
                                                              const PutSpec& spec) {
   TILEKV_RETURN_IF_ERROR(core->health().CheckWritable());
+  core->TakeReports();
   TILEKV_ASSIGN_OR_RETURN(bool present, IsPresent(core, spec));
   if (present) return std::make_unique<PresentWriter>(core, spec);
   auto writer = std::make_unique<LocalWriter>(core, spec, std::nullopt);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "fmt/format.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/incoming_content.h"
 #include "kvstore/object/object_errors.h"
@@ -132,7 +133,9 @@ absl::StatusOr<std::vector<LinkResult>> MemoryObjectStore::Link(Domain domain,
       continue;
     }
     entry->row.touched_rev = std::max(entry->row.touched_rev, touched_rev);
-    results[i].present = true;
+    results[i] = {.present = true,
+                  .trusted = entry->row.verified_at_micros >
+                             clock_->WallMicros() - kVerifiedFor_s * 1'000'000};
   }
   return results;
 }
@@ -207,7 +210,7 @@ absl::StatusOr<bool> MemoryObjectStore::Verify(Domain domain, const ObjectId& id
   // What replaced the copy meanwhile was verified when it came.
   if (entry->copy->leaves.data() != reader->leaves().data()) return true;
   entry->row.state = status.ok() ? RowState::kGood : RowState::kQuarantined;
-  if (status.ok()) entry->row.verified_at_micros = clock_->WallMicros();
+  entry->row.verified_at_micros = clock_->WallMicros();
   return status.ok();
 }
 

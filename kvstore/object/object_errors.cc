@@ -7,6 +7,8 @@
 namespace tilekv {
 namespace {
 
+constexpr char kUnreadableUrl[] = "tilekv.v1/unreadable";
+
 absl::Status TooLarge(std::string_view size, uint64_t limit) {
   return MakeError(Reason::kObjectTooLarge,
                    fmt::format("object of {}; this store takes objects up to {} bytes ({})", size,
@@ -28,6 +30,16 @@ absl::Status ObjectGrewTooLarge(uint64_t max_object_bytes) {
 absl::Status ObjectDamaged(const ObjectRef& ref, std::string_view what) {
   return MakeError(Reason::kDataLoss, fmt::format("object {} ({} bytes): {}", ref.id.Short(),
                                                   FormatCount(ref.length), what));
+}
+
+absl::Status ObjectUnreadable(const ObjectRef& ref, std::string_view what) {
+  absl::Status status = ObjectDamaged(ref, what);
+  status.SetPayload(kUnreadableUrl, absl::Cord());
+  return status;
+}
+
+bool IsUnreadable(const absl::Status& status) {
+  return !status.ok() && status.GetPayload(kUnreadableUrl).has_value();
 }
 
 absl::Status ObjectNotFound(const ObjectId& id) {

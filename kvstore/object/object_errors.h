@@ -16,6 +16,9 @@ absl::Status ObjectTooLarge(uint64_t length, uint64_t max_object_bytes);
 absl::Status ObjectGrewTooLarge(uint64_t max_object_bytes);
 // DATA_LOSS: "object 0123456789ab (8,388,608 bytes): <what>".
 absl::Status ObjectDamaged(const ObjectRef& ref, std::string_view what);
+// The same where the disk did not give the bytes: nothing says that they are lost.
+absl::Status ObjectUnreadable(const ObjectRef& ref, std::string_view what);
+bool IsUnreadable(const absl::Status& status);
 // NOT_FOUND: "object 0123... is not here".
 absl::Status ObjectNotFound(const ObjectId& id);
 

@@ -174,9 +174,38 @@ TEST(Tree, IsCheckedByItsHeadAlone) {
   tree.opaque = std::string(10'000, 'o');
   std::string bytes = EncodeTree(tree);
   std::string head = bytes.substr(0, TreeBytes(2, 0));
-  EXPECT_TRUE(CheckTreeHead(2, AsBytes(head), bytes.size()).ok());
-  EXPECT_FALSE(CheckTreeHead(2, AsBytes(head), bytes.size() + 1).ok());
-  EXPECT_FALSE(CheckTreeHead(2, AsBytes(head).first(head.size() - 1), bytes.size()).ok());
+  EXPECT_TRUE(DecodeTreeHead(2, AsBytes(head), bytes.size()).ok());
+  EXPECT_FALSE(DecodeTreeHead(2, AsBytes(head), bytes.size() + 1).ok());
+  EXPECT_FALSE(DecodeTreeHead(2, AsBytes(head).first(head.size() - 1), bytes.size()).ok());
+}
+
+TEST(Tree, IsCheckedAlikeWholeAndInPiecesOfAnySize) {
+  Tree tree = SampleTree();
+  tree.opaque = std::string(100, 'o');
+  const std::string sound = EncodeTree(tree);
+  std::vector<std::string> cases{sound,
+                                 sound + "x",
+                                 sound.substr(0, sound.size() - 1),
+                                 sound.substr(0, 50),
+                                 sound.substr(0, 10),
+                                 ""};
+  for (size_t at = 0; at < TreeBytes(2, 0); ++at) {
+    cases.push_back(sound);
+    cases.back()[at] ^= 1;
+  }
+  for (const std::string& bytes : cases) {
+    const bool good = DecodeTree(2, AsBytes(bytes)).ok();
+    for (size_t piece : {1, 7, 20, 48, 1'000}) {
+      TreeCheck check(2);
+      for (size_t at = 0; at < bytes.size(); at += piece) {
+        check.Add(AsBytes(std::string_view(bytes).substr(at, piece)));
+      }
+      EXPECT_EQ(check.Finish(bytes.size()).ok(), good) << bytes.size() << " in pieces of " << piece;
+    }
+  }
+  TreeCheck first(2);
+  first.Add(AsBytes(sound));
+  EXPECT_TRUE(first.Finish(sound.size()).ok());
 }
 
 TEST(Payload, RefusesEveryFlippedBitOfItsHeader) {

@@ -16,6 +16,7 @@
 #include "kvstore/base/rocksdb_final_errors.h"
 #include "kvstore/base/rocksdb_null_logger.h"
 #include "kvstore/base/rocksdb_open.h"
+#include "kvstore/base/rocksdb_tables.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
 
@@ -149,6 +150,7 @@ absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenWriter(const std::
   });
   TILEKV_RETURN_IF_ERROR(OpenError(opened, "open"));
   index->db_.reset(db);
+  index->tables_ = TablesOfRocksDb(db);
   index->rows_ = handles[0];
   index->contents_ = handles[1];
   return index;

@@ -73,6 +73,8 @@ class ObjectIndex {
   absl::Status WriteSynced(Batch& batch);
   // Readers only: sees what the writer has synced by now.
   absl::Status Refresh();
+  // Writer only.
+  TableFiles* tables() { return tables_.get(); }
 
  private:
   ObjectIndex() = default;
@@ -83,6 +85,7 @@ class ObjectIndex {
 
   std::unique_ptr<rocksdb::Env> view_;  // what a reader of a torn log reads through
   std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<TableFiles> tables_;               // writer only
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;      // of db_, until it closes
   rocksdb::ColumnFamilyHandle* contents_ = nullptr;  // the same
   StoreHealth* health_ = nullptr;                    // writer only

@@ -159,7 +159,7 @@ absl::Status ReadChecked(ObjectReader& reader, uint64_t offset, uint64_t length,
   TILEKV_RETURN_IF_ERROR(CheckWithin(ref, offset, length));
   absl::Status status = verify ? VerifyLeafTable(ref, reader.leaves()) : absl::OkStatus();
   if (status.ok()) status = read();
-  if (GetReason(status) == Reason::kDataLoss) reader.ReportDamage();
+  if (GetReason(status) == Reason::kDataLoss && !IsUnreadable(status)) reader.ReportDamage();
   return status;
 }
 

@@ -18,6 +18,7 @@
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/call_context.h"
 #include "kvstore/base/revision.h"
+#include "kvstore/base/table_files.h"
 #include "kvstore/object/encoding.h"
 #include "kvstore/object/object_hash.h"
 #include "kvstore/object/object_id.h"
@@ -26,8 +27,8 @@ namespace tilekv {
 
 enum class RowState : uint8_t {
   kGood = 1,
-  kSuspect = 2,      // reported bad from outside; read last, still read
-  kQuarantined = 3,  // failed a check of the node's own; kept, never read
+  kSuspect = 2,      // reported bad, or could not be read; read last, still read
+  kQuarantined = 3,  // its bytes failed a check of the node's own; kept, never given out
 };
 
 struct ObjectRow {
@@ -37,7 +38,7 @@ struct ObjectRow {
   uint64_t stored_length = 0;  // bytes as coded
   uint64_t file_number = 0;    // 0: inline in the index
   Revision touched_rev;
-  int64_t verified_at_micros = 0;
+  int64_t verified_at_micros = 0;  // when the copy was last checked, with whatever outcome
 };
 
 struct PutSpec {
@@ -88,6 +89,8 @@ class ObjectReader {
 struct LinkResult {
   bool present = false;  // a good row of that level and length; its touched_rev is now at least the
                          // one asked for
+  bool trusted = false;  // and its copy was checked within kVerifiedFor_s: storing the object again
+                         // would not even look at it
 };
 
 struct StoreUsage {
@@ -100,8 +103,9 @@ struct StoreUsage {
 };
 
 // What a look at rows, files and counts has found. Kinds: `no-payload` (the content of a row is
-// gone), `payload` (it is cut short or another's), `index` (the index contradicts itself),
-// `orphan-file` (no row names it), `counts` (of objects and bytes).
+// gone), `unreadable` (the disk does not give it), `payload` (it is cut short or another's),
+// `index` (the index contradicts itself), `orphan-file` (no row names it), `counts` (of objects and
+// bytes).
 struct CopyProblem {
   std::string kind;
   std::optional<ObjectId> id;  // of the object whose copy it is; none: of no object
@@ -150,15 +154,19 @@ class ObjectStore {
     if (!deleted.ok()) return deleted.status();
     return bool{deleted->front()};
   }
-  // A report from outside: a good row becomes suspect. Absent: nothing.
+  // A report from outside: a good row becomes suspect, and counts no more until the copy was looked
+  // at. Absent: nothing.
   virtual absl::Status MarkSuspect(Domain domain, const ObjectId& id) = 0;
-  // Reads the payload past the page cache and checks it to the id; the row becomes good with a new
-  // verified_at, or quarantined, in which case the result is false. NOT_FOUND when absent.
+  // Reads the payload past the page cache and checks it to the id. True: the row is good, with a
+  // new verified_at. False: its bytes do not hash to the id, and it is quarantined, with a new
+  // verified_at; or its payload is gone or could not be read, and what was good is suspect.
+  // NOT_FOUND when absent.
   virtual absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) = 0;
   virtual absl::StatusOr<StoreUsage> Usage() = 0;
-  // Whether rows, files and counts belong together; contents of files are not read (see Verify).
-  // `repair`: bad copies are quarantined, never deleted; what the index lacks is added; files that
-  // no row names go; counts are set right. Without it nothing changes. A read-only opening does not
+  // Whether rows, files and counts belong together; contents of files are not read (see Verify). A
+  // good row whose copy is bad becomes suspect. `repair`: copies whose bytes are bad are
+  // quarantined, never deleted; what the index lacks is added; files that no row names go; counts
+  // are set right. Without it nothing else changes. A read-only opening does not
   // look for orphan files: it cannot tell them from those of puts in progress.
   virtual absl::Status CheckCopies(Domain /*domain*/, bool /*repair*/,
                                    const CopyProblemFound& /*found*/,
@@ -172,6 +180,13 @@ class ObjectStore {
   // For whoever removes names, so that it works on a full disk too: gives up the ballast where next
   // to nothing is free.
   virtual void MakeRoomForDelete() {}
+  // For who has just opened a catalog that is at `revision`: rows that were made anew without one
+  // get it as their touched_rev. Before anything else is done with the store.
+  virtual absl::Status SettleRevisions(Domain /*domain*/, Revision /*revision*/) {
+    return absl::OkStatus();
+  }
+  // Those of the index, where it has any: small contents lie in them. Null: none.
+  virtual TableFiles* tables() { return nullptr; }
   // Unlinks payload files that no row names and that cannot be in use. Returns how many.
   virtual absl::StatusOr<uint64_t> RemoveUnnamedFiles() { return 0; }
 };

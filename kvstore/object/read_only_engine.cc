@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/copy_check.h"
+#include "kvstore/object/damage_reports.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_index.h"
 #include "kvstore/object/payload_directory.h"
@@ -29,23 +30,7 @@ bool IsMiss(const absl::Status& status) {
   return absl::IsNotFound(status) || GetReason(status) == Reason::kDataLoss;
 }
 
-// What the rows that this opening sees say of the object.
-absl::StatusOr<std::shared_ptr<ObjectReader>> OpenAsSeen(const LocalEngineOptions& options,
-                                                         const Superblock& superblock,
-                                                         ObjectIndex& index, Domain domain,
-                                                         const ObjectId& id) {
-  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index.Get(domain, id));
-  if (!row.has_value() || row->state == RowState::kQuarantined) return ObjectNotFound(id);
-  if (row->file_number == 0) {
-    TILEKV_ASSIGN_OR_RETURN(auto value, index.GetContent(domain, id));
-    if (!value.has_value()) return ObjectNotFound(id);
-    return OpenSmallContent(*std::move(value), *row, nullptr);
-  }
-  auto copy = OpenPayload(options.file_system, PayloadPath(options.directory, row->file_number),
-                          superblock.store_uuid, domain, *row, nullptr);
-  if (absl::IsNotFound(copy.status())) return ObjectDamaged(row->ref, "its payload is gone");
-  return copy;
-}
+constexpr int kMostReports = 1'024;
 
 }  // namespace
 
@@ -83,16 +68,39 @@ absl::Status ReadOnlyEngine::Refresh() { return index_->Refresh(); }
 uint64_t ReadOnlyEngine::max_object_bytes() const { return superblock_->max_object_bytes; }
 const std::string& ReadOnlyEngine::store_uuid() const { return superblock_->store_uuid; }
 
+void ReadOnlyEngine::Report(Domain domain, const ObjectId& id) {
+  if (reports_.fetch_add(1) >= kMostReports) return;
+  LeaveDamageReport(*options_.file_system, options_.directory, {domain, id});
+}
+
+absl::StatusOr<std::shared_ptr<ObjectReader>> ReadOnlyEngine::OpenAsSeen(Domain domain,
+                                                                         const ObjectId& id) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, id));
+  if (!row.has_value() || row->state == RowState::kQuarantined) return ObjectNotFound(id);
+  DamageReport report = [this, domain](const ObjectRow& bad) { Report(domain, bad.ref.id); };
+  if (row->file_number == 0) {
+    TILEKV_ASSIGN_OR_RETURN(auto value, index_->GetContent(domain, id));
+    if (!value.has_value()) return ObjectNotFound(id);
+    return OpenSmallContent(*std::move(value), *row, std::move(report));
+  }
+  auto copy = OpenPayload(options_.file_system, PayloadPath(options_.directory, row->file_number),
+                          superblock_->store_uuid, domain, *row, std::move(report));
+  if (absl::IsNotFound(copy.status())) return ObjectUnreadable(row->ref, "its payload is gone");
+  return copy;
+}
+
 absl::StatusOr<std::shared_ptr<ObjectReader>> ReadOnlyEngine::Open(Domain domain,
                                                                    const ObjectId& id) {
   while (true) {
     TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> seen, index_->Get(domain, id));
-    auto copy = OpenAsSeen(options_, *superblock_, *index_, domain, id);
+    auto copy = OpenAsSeen(domain, id);
     if (!IsMiss(copy.status())) return copy;
     // A row goes before its file: where the row is still the same, the miss is true.
     TILEKV_RETURN_IF_ERROR(Refresh());
     TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> now, index_->Get(domain, id));
-    if (IsSameCopy(seen, now)) return copy;
+    if (!IsSameCopy(seen, now)) continue;
+    if (now.has_value() && now->state == RowState::kGood) Report(domain, id);
+    return copy;
   }
 }
 
@@ -132,7 +140,8 @@ absl::Status ReadOnlyEngine::CheckCopies(Domain domain, bool repair, const CopyP
                        .directory = options_.directory,
                        .store_uuid = superblock_->store_uuid,
                        .refresh = [this] { return Refresh(); }};
-  auto on_bad = [&found](const ObjectRow&, const CopyProblem& problem) {
+  auto on_bad = [&](const ObjectRow& row, const CopyProblem& problem) {
+    if (row.state == RowState::kGood && problem.kind != kIndexProblem) Report(domain, row.ref.id);
     found(problem);
     return absl::OkStatus();
   };

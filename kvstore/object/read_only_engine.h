@@ -1,11 +1,13 @@
-// ReadOnlyEngine: reads a store's directory beside its writer, without a lock and without writing a
-// byte.
+// ReadOnlyEngine: reads a store's directory beside its writer, without a lock and without changing
+// anything of the store. Objects in which it meets damage are reported (damage_reports.h), as far
+// as it may write there: at most 1,024 by one opening.
 //
 // It sees what the writer had synced at the last refresh. A miss (no row, or a row whose file is
 // gone) is believed once a refresh has changed nothing about it. Every call that would write is
 // PERMISSION_DENIED. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,7 +55,12 @@ class ReadOnlyEngine : public ObjectStore {
   ReadOnlyEngine(const LocalEngineOptions& options, std::unique_ptr<Superblock> superblock,
                  std::unique_ptr<ObjectIndex> index);
 
+  // What the rows that this opening sees say of the object.
+  absl::StatusOr<std::shared_ptr<ObjectReader>> OpenAsSeen(Domain domain, const ObjectId& id);
+  void Report(Domain domain, const ObjectId& id);
+
   const LocalEngineOptions options_;
+  std::atomic<int> reports_{0};
   const std::unique_ptr<Superblock> superblock_;
   const std::unique_ptr<ObjectIndex> index_;
 };

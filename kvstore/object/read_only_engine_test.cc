@@ -8,6 +8,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/object/engine_test_util.h"
 #include "kvstore/object/object_store_conformance.h"
+#include "kvstore/object/payload_directory.h"
 
 namespace tilekv {
 namespace {
@@ -119,6 +120,49 @@ TEST_F(ReadOnlyEngineTest, ReportsDamageItCannotMark) {
   EXPECT_EQ(GetReason(GetContent(*reader, id).status()), Reason::kDataLoss);
   std::filesystem::remove(path);
   EXPECT_EQ(GetReason(reader->Open(kDefaultDomain, id).status()), Reason::kDataLoss);
+}
+
+TEST_F(ReadOnlyEngineTest, WhatItMetIsSuspectBeforeTheWriterLinksOrStoresAgain) {
+  auto writer = OpenWriter();
+  std::string content = TestContent(100'000, 1);
+  ObjectRef ref = PutContent(*writer, content)->ref;
+  auto path = [&] {
+    return PayloadPath(directory_.path(), (*writer->Stat(0, ref.id))->file_number);
+  };
+  auto reader = OpenReader();
+  auto linked = [&] { return (*writer->Link(kDefaultDomain, {&ref, 1}, {1}))[0].present; };
+  for (bool gone : {false, true}) {
+    SCOPED_TRACE(gone);
+    ASSERT_TRUE(linked());
+    if (gone) {
+      std::filesystem::remove(path());
+      EXPECT_EQ(GetReason(reader->Open(kDefaultDomain, ref.id).status()), Reason::kDataLoss);
+    } else {
+      FlipBitInFile(path(), 70'000);
+      EXPECT_EQ(GetReason(GetContent(*reader, ref.id).status()), Reason::kDataLoss);
+    }
+    EXPECT_FALSE(linked());
+    EXPECT_TRUE(PutContent(*writer, content)->stored);
+    EXPECT_EQ(*GetContent(*reader, ref.id), content);
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "suspect")) << "reports are taken once";
+  }
+  // Without a writer they wait for the next one.
+  FlipBitInFile(path(), 70'000);
+  EXPECT_FALSE(GetContent(*reader, ref.id).ok());
+  writer.reset();
+  writer = OpenWriter();
+  EXPECT_EQ((*writer->Stat(kDefaultDomain, ref.id))->state, RowState::kSuspect);
+}
+
+TEST_F(ReadOnlyEngineTest, NamesThatAreNoReportsAreLeftAlone) {
+  auto writer = OpenWriter();
+  ObjectRef ref = PutContent(*writer, TestContent(100'000, 1))->ref;
+  std::filesystem::create_directory(directory_ / "suspect");
+  for (const std::string& name : {ref.id.Hex(), "x-" + ref.id.Hex(), "0-" + ref.id.Short(),
+                                  "-" + ref.id.Hex(), std::string("0-")}) {
+    std::ofstream(directory_ / ("suspect/" + name)) << "x";
+  }
+  EXPECT_TRUE((*writer->Link(kDefaultDomain, {&ref, 1}, {1}))[0].present);
 }
 
 TEST_F(ReadOnlyEngineTest, NeverMakesAStore) {

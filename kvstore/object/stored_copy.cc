@@ -26,6 +26,9 @@ class Copy : public ObjectReader {
 
  protected:
   absl::Status Damaged(std::string_view what) const { return ObjectDamaged(row_.ref, what); }
+  absl::Status Unreadable(const absl::Status& status) const {
+    return ObjectUnreadable(row_.ref, ErrorText(status));
+  }
   bool coded() const { return row_.encoding.kind != EncodingKind::kNone; }
   absl::Status CheckTable() const {
     if (!coded()) {
@@ -57,10 +60,11 @@ class PayloadCopy : public Copy {
     if (!header.ok()) return Damaged(ErrorText(header.status()));
     if (*header != expected) return Damaged("its payload file belongs to another object");
     PayloadLayout layout = LayoutOf(row_.ref.length, row_.stored_length, row_.encoding);
-    TILEKV_ASSIGN_OR_RETURN(uint64_t size, file_->Size());
-    if (size != layout.file_length) {
+    absl::StatusOr<uint64_t> size = file_->Size();
+    if (!size.ok()) return Unreadable(size.status());
+    if (*size != layout.file_length) {
       return Damaged(
-          fmt::format("its payload file has {} bytes, not {}", size, layout.file_length));
+          fmt::format("its payload file has {} bytes, not {}", *size, layout.file_length));
     }
     leaves_.resize(LeafCount(row_.ref.length));
     block_table_.resize(coded() ? BlockCount(row_.ref.length) : 0);
@@ -79,14 +83,16 @@ class PayloadCopy : public Copy {
       return MakeError(Reason::kInvalidArgument,
                        fmt::format("object {}: a read past its stored bytes", row_.ref.id.Short()));
     }
-    return ReadAt(kPayloadHeaderBytes + stored_offset, out);
+    absl::Status status = ReadAt(kPayloadHeaderBytes + stored_offset, out);
+    // Not left to who reads: it may be far away.
+    if (!status.ok()) ReportDamage();
+    return status;
   }
 
  private:
   absl::Status ReadAt(uint64_t offset, MutableBytes out) {
     auto read = file_->Read(offset, out);
-    // A disk that cannot read what it holds has lost it.
-    if (!read.ok()) return Damaged(ErrorText(read.status()));
+    if (!read.ok()) return Unreadable(read.status());
     return *read == out.size() ? absl::OkStatus() : Damaged("its payload file is cut short");
   }
 
@@ -146,8 +152,12 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> OpenPayload(FileSystem* fs, const 
                                                           const std::string& store_uuid,
                                                           Domain domain, const ObjectRow& row,
                                                           DamageReport report) {
-  TILEKV_ASSIGN_OR_RETURN(auto file, fs->Open(path, FileSystem::OpenMode::kRead));
-  return OpenPayload(std::move(file), store_uuid, domain, row, std::move(report));
+  auto file = fs->Open(path, FileSystem::OpenMode::kRead);
+  if (GetReason(file.status()) == Reason::kInternal) {
+    return ObjectUnreadable(row.ref, ErrorText(file.status()));
+  }
+  TILEKV_RETURN_IF_ERROR(file.status());
+  return OpenPayload(*std::move(file), store_uuid, domain, row, std::move(report));
 }
 
 absl::StatusOr<std::shared_ptr<ObjectReader>> OpenPayload(std::unique_ptr<File> file,

@@ -15,7 +15,8 @@ namespace tilekv {
 using DamageReport = std::function<void(const ObjectRow& row)>;
 
 // NOT_FOUND where the file is gone; DATA_LOSS where it is cut short or its header, tables or length
-// are not those of the row. The content itself is for the reader to verify.
+// are not those of the row, or the disk does not give them (IsUnreadable). The content itself is
+// for the reader to verify.
 absl::StatusOr<std::shared_ptr<ObjectReader>> OpenPayload(FileSystem* fs, const std::string& path,
                                                           const std::string& store_uuid,
                                                           Domain domain, const ObjectRow& row,

@@ -16,8 +16,8 @@ namespace tilekv {
 
 class TestFileSystem : public FileSystem {
  public:
-  // Before each call: "open", "write", "sync", "unlink", "sync_directory". Not OK: the call fails.
-  // Called from any thread; set before the store is opened.
+  // Before each call: "open", "read", "write", "sync", "unlink", "sync_directory". Not OK: the call
+  // fails. Called from any thread; set before the store is opened.
   using Hook = std::function<absl::Status(const std::string& operation, const std::string& path)>;
   Hook hook;
   std::function<void(const std::string& path, OpenMode mode)> on_open;  // every opening of a file
@@ -68,6 +68,7 @@ class TestFileSystem : public FileSystem {
     TestFile(TestFileSystem* fs, std::string path, std::unique_ptr<File> base)
         : fs_(fs), path_(std::move(path)), base_(std::move(base)) {}
     absl::StatusOr<uint64_t> Read(uint64_t offset, MutableBytes out) override {
+      TILEKV_RETURN_IF_ERROR(fs_->Call("read", path_));
       return base_->Read(offset, out);
     }
     absl::Status Write(uint64_t offset, Bytes data) override {

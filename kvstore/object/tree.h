@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,15 +47,39 @@ std::string EncodeTree(const Tree& tree);
 // kMaxChildren, children of lower levels, padding zero, exact total length. `level` is what the
 // object's id says. INVALID_ARGUMENT says what is wrong.
 absl::StatusOr<Tree> DecodeTree(uint8_t level, Bytes content);
-// The same checks on a tree of `total_bytes` of which `head` holds at least header and children:
-// the opaque part need not be in memory.
-absl::Status CheckTreeHead(uint8_t level, Bytes head, uint64_t total_bytes);
-// Its children, by the same checks.
+// The children, by the same checks, of a tree of `total_bytes` of which `head` holds at least
+// header and children: the opaque part need not be in memory.
 absl::StatusOr<std::vector<ObjectRef>> DecodeTreeHead(uint8_t level, Bytes head,
                                                       uint64_t total_bytes);
 // Of a tree that begins with these bytes: how many header and children take, kMaxChildren at most.
 uint64_t TreeHeadBytes(Bytes beginning);
 // The children only, without copying the opaque part. The same checks.
 absl::StatusOr<std::vector<ObjectRef>> DecodeTreeChildren(uint8_t level, Bytes content);
+
+struct TreeHeader {
+  uint16_t version = 0;
+  uint8_t level = 0;
+  uint8_t type = 0;
+  uint32_t children = 0;
+  uint64_t opaque_length = 0;
+};
+
+// The same checks on a tree whose bytes pass in pieces of any size. Memory: one child's reference.
+class TreeCheck {
+ public:
+  explicit TreeCheck(uint8_t level) : level_(level) {}
+  void Add(Bytes piece);
+  // Once all bytes have passed, `total_bytes` of them.
+  absl::Status Finish(uint64_t total_bytes) const;
+
+ private:
+  void TakeEntry();
+
+  const uint8_t level_;
+  absl::Status status_;  // of what has passed
+  std::string entry_;    // the beginning of the header, or of a child's reference
+  std::optional<TreeHeader> header_;
+  uint32_t children_ = 0;  // that have passed
+};
 
 }  // namespace tilekv

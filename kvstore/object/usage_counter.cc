@@ -8,6 +8,9 @@ namespace tilekv {
 void UsageCounter::Replace(const std::optional<ObjectRow>& old,
                            const std::optional<ObjectRow>& now) {
   MutexLock lock(mutex_);
+  bool same = old.has_value() && now.has_value() && old->ref == now->ref &&
+              old->stored_length == now->stored_length;
+  if (!same) ++changes_;
   // Unsigned arithmetic: taking away what was added before never goes below zero in sum.
   auto add = [&](const ObjectRow& row, uint64_t sign) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     usage_.objects += sign;
@@ -27,6 +30,20 @@ StoreUsage UsageCounter::Get() {
 void UsageCounter::Set(const StoreUsage& usage) {
   MutexLock lock(mutex_);
   usage_ = usage;
+}
+
+uint64_t UsageCounter::changes() {
+  MutexLock lock(mutex_);
+  return changes_;
+}
+
+bool UsageCounter::SetCounted(const StoreUsage& counted, uint64_t changes) {
+  MutexLock lock(mutex_);
+  if (changes_ != changes) return false;
+  usage_.objects = counted.objects;
+  usage_.content_bytes = counted.content_bytes;
+  usage_.stored_bytes = counted.stored_bytes;
+  return true;
 }
 
 std::string EncodeUsage(const StoreUsage& usage) {
