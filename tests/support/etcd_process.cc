@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <thread>
 
 #include "fmt/format.h"
@@ -23,6 +24,7 @@ namespace tilekv {
 namespace {
 
 constexpr int kStarts = 5;  // another process may have taken a port meanwhile
+constexpr unsigned kFirstPort = 15'000, kEndPort = 32'000;
 constexpr auto kPatience = std::chrono::seconds(60);
 
 sockaddr_in Loopback(uint16_t port) {
@@ -33,14 +35,18 @@ sockaddr_in Loopback(uint16_t port) {
   return address;
 }
 
+// Below those that the system gives to outgoing connections: one of them could take the port of a
+// member while it is killed.
 uint16_t FreePort() {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = Loopback(0);
-  socklen_t size = sizeof address;
-  bool good = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-              getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (fd >= 0) close(fd);
-  return good ? ntohs(address.sin_port) : 0;
+  static std::mt19937 random{std::random_device{}()};
+  for (;;) {
+    auto port = static_cast<uint16_t>(kFirstPort + random() % (kEndPort - kFirstPort));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = Loopback(port);
+    bool good = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    if (fd >= 0) close(fd);
+    if (good) return port;
+  }
 }
 
 bool Listens(uint16_t port) {
@@ -203,7 +209,10 @@ void EtcdProcess::Restart(size_t member) {
   abort();
 }
 
-void EtcdProcess::Pause(size_t member) { kill(members_[member].pid, SIGSTOP); }
+void EtcdProcess::Pause(size_t member) {
+  kill(members_[member].pid, SIGSTOP);
+  waitpid(members_[member].pid, nullptr, WUNTRACED);  // all its threads stand still
+}
 
 void EtcdProcess::Continue(size_t member) { kill(members_[member].pid, SIGCONT); }
 

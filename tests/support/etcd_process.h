@@ -15,7 +15,7 @@ struct EtcdProcessOptions {
   int members = 1;
   bool tls = false;                     // of clients; the certificates are among `flags`
   std::vector<std::string> flags = {};  // of each member, beside addresses and folder
-  int heartbeat_ms = 50;                // an election takes ten times as long
+  int heartbeat_ms = 100;               // an election takes ten times as long
 };
 
 class EtcdProcess {

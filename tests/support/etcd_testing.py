@@ -8,6 +8,7 @@ Everything has ended and is gone when the `with` block is left, failed or not.
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,9 +22,16 @@ STARTS = 5  # another process may have taken a port meanwhile
 
 
 def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the system gives to outgoing connections: one of them could take the port of
+    a member while it is killed."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with contextlib.closing(socket.socket()) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def listens(port):
@@ -41,7 +49,7 @@ class Member:
 class Etcd:
     """Members are numbered from 0. `flags` are each member's, beside addresses and folder."""
 
-    def __init__(self, members=1, flags=(), heartbeat_ms=50):
+    def __init__(self, members=1, flags=(), heartbeat_ms=100):
         self.flags = list(flags)
         self.heartbeat_ms = heartbeat_ms
         self.folder = tempfile.mkdtemp(prefix="tilekv-etcd-")
@@ -93,7 +101,14 @@ class Etcd:
             raise AssertionError("etcd does not start again: " + self.log(index))
 
     def pause(self, index=0):
-        self.members[index].process.send_signal(signal.SIGSTOP)
+        """Until all its threads stand still."""
+        pid = self.members[index].process.pid
+        os.kill(pid, signal.SIGSTOP)
+        while True:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "T":
+                    return
+            time.sleep(0.001)
 
     def resume(self, index=0):
         self.members[index].process.send_signal(signal.SIGCONT)

@@ -262,8 +262,10 @@ class EtcdGrpc : public EtcdRpc {
     return error.reply;
   }
 
-  // Gives the call a token. One thread asks for it while the others wait.
+  // Gives the call what etcd wants beside it. One thread asks for a token while the others wait.
   Reply Authorize(Member& member, grpc::ClientContext& context, int64_t try_ns) {
+    // A member that is cut off from the others says so, at once, and ends its watches.
+    context.AddMetadata("hasleader", "true");
     if (options_.user.empty()) return {};
     MutexLock lock(mutex_);
     if (token_.empty() && !no_auth_) {
