@@ -380,20 +380,21 @@ absl::Status EngineCore::CheckCopies(Domain domain, bool repair, const CopyProbl
   };
   TILEKV_ASSIGN_OR_RETURN(StoreUsage counted, CheckAllCopies(parts, domain, on_bad, context));
   CheckCounts(counted, changes, repair, found);
-  absl::Status visited = payloads_->VisitUnnamed([&](uint64_t number, const std::string& path) -> absl::Status {
-    CopyProblem problem{
-        .kind = "orphan-file",
-        .id = std::nullopt,
-        .text =
-            fmt::format("payload file {} belongs to no object: a put that ended half-way", number)};
-    if (repair) {
-      absl::Status removed = options_.file_system->Unlink(path);
-      if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
-      problem.repaired = true;
-    }
-    found(problem);
-    return absl::OkStatus();
-  });
+  absl::Status visited =
+      payloads_->VisitUnnamed([&](uint64_t number, const std::string& path) -> absl::Status {
+        CopyProblem problem{
+            .kind = "orphan-file",
+            .id = std::nullopt,
+            .text = fmt::format("payload file {} belongs to no object: a put that ended half-way",
+                                number)};
+        if (repair) {
+          absl::Status removed = options_.file_system->Unlink(path);
+          if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+          problem.repaired = true;
+        }
+        found(problem);
+        return absl::OkStatus();
+      });
   // Where all files are gone their rows have told it.
   return absl::IsNotFound(visited) ? absl::OkStatus() : visited;
 }

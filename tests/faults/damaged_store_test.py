@@ -8,7 +8,11 @@ import subprocess
 import unittest
 
 from tilekv_testing import (DATA_LOSS, DONE, MIB, TOO_LARGE, UNAVAILABLE, USAGE, EmbeddedCase,
-                            ProgramCase, Server, clean_environment, main, payload_files, programs)
+                            ProgramCase, ServedCase, Server, clean_environment, main, payload_files,
+                            programs, safetensors_file)
+
+
+PROBLEMS = 1  # what 'model verify' ends with
 
 
 def flip(path, offset, bit=0):
@@ -89,6 +93,44 @@ class DamageTest(EmbeddedCase):
              "--http", "127.0.0.1:0"], env=clean_environment(), capture_output=True, timeout=60)
         self.assertEqual(result.returncode, DATA_LOSS, result.stderr)
         self.assertIn(b"DATA_LOSS", result.stderr)
+
+
+class HealCase:
+    """Mixed into a kind of store: damage is met by a reader, and importing again heals it."""
+
+    def damage_one(self, model, harm):
+        """Harms one payload file of the store; the model does not verify any more."""
+        harm(payload_files(self.data_dir)[0])
+        self.assertIn("DATA_LOSS", self.tilekv("model", "verify", model, code=PROBLEMS))
+
+    def test_importing_a_model_again_heals_what_verifying_it_has_met(self):
+        draw = random.Random(2)
+        source = self.write("model.safetensors", safetensors_file(
+            {"a": ("U8", (300_000,), draw.randbytes(300_000)),
+             "b": ("U8", (200_000,), draw.randbytes(200_000))}))
+        self.tilekv("model", "import", "m", source)
+        for harm in (lambda path: flip(path, 50_000), os.unlink,
+                     lambda path: os.truncate(path, 8192)):
+            self.damage_one("m", harm)
+            self.tilekv("model", "import", "again", source)
+            self.tilekv("model", "verify", "m")
+            self.tilekv("store", "fsck", "--content")
+
+
+class EmbeddedHealTest(HealCase, EmbeddedCase):
+    def test_a_reader_beside_a_server_tells_it_what_it_met(self):
+        source = self.write("model.safetensors", safetensors_file(
+            {"a": ("U8", (300_000,), random.Random(3).randbytes(300_000))}))
+        server = Server(self.data_dir)
+        self.addCleanup(server.kill)
+        self.tilekv("--store", server.uri, "model", "import", "m", source)
+        self.damage_one("m", lambda path: flip(path, 50_000))  # read from the directory
+        self.tilekv("--store", server.uri, "model", "import", "m", source)
+        self.tilekv("model", "verify", "m")
+
+
+class ServedHealTest(HealCase, ServedCase):
+    pass
 
 
 class MixedTest(EmbeddedCase):
