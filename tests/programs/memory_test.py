@@ -82,7 +82,21 @@ class MemoryCase:
 
 
 class EmbeddedMemory(MemoryCase, EmbeddedCase):
-    pass
+    def test_a_tile_larger_than_the_budget_is_coded_step_by_step(self):
+        values = np.random.default_rng(5).standard_normal(TENSOR_BYTES // 16, dtype=np.float32)
+        path = self.path("one.safetensors")
+        with open(path, "wb") as out:  # as bfloat16
+            out.write(safetensors_head({"one": ("BF16", (8192, 16_384))}))
+            for _ in range(8):
+                out.write((values.view(np.uint32) >> 16).astype(np.uint16).tobytes())
+        peak = self.run_measured("model", "import", "m", path, "--codec", "planes", "--layout",
+                                 "8192x16384", "--memory", "64MiB")
+        print(f"one tile of {TENSOR_BYTES >> 20} MiB, coded: {peak >> 20} MiB", flush=True)
+        # The tile itself, which goes alone, and what any command may take beside its budget.
+        self.assertLessEqual(peak, TENSOR_BYTES + 96 * MIB)
+        stored = self.as_json("store", "info")["stored_bytes"]
+        self.assertLess(stored, TENSOR_BYTES * 9 // 10, "it is coded")
+        self.tilekv("model", "verify", "m")
 
 
 class ServedMemory(MemoryCase, ServedCase):
