@@ -57,6 +57,10 @@ constexpr Extension kExtensions[] = {
 
 }  // namespace
 
+bool HasSuffix(std::string_view file_name, std::string_view suffix) {
+  return absl::EndsWithIgnoreCase(AsAbsl(file_name), AsAbsl(suffix));
+}
+
 bool IsGitLfsPointer(std::string_view start) {
   return start.starts_with("version https://git-lfs");
 }
@@ -92,7 +96,7 @@ std::string_view DescribeStranger(std::string_view start) {
 
 ForeignWeights DescribeForeignWeights(std::string_view file_name) {
   for (const Extension& extension : kExtensions) {
-    if (absl::EndsWithIgnoreCase(AsAbsl(file_name), AsAbsl(extension.suffix))) {
+    if (HasSuffix(file_name, extension.suffix)) {
       return extension.weights;
     }
   }

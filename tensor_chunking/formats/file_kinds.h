@@ -12,6 +12,9 @@ namespace tilekv {
 inline constexpr uint64_t kGitLfsPointerBytes = 1'024;
 bool IsGitLfsPointer(std::string_view start);
 
+// Whether a name ends so, in capitals or not.
+bool HasSuffix(std::string_view file_name, std::string_view suffix);
+
 // What a file that claims to be safetensors or .npy really is, judged by its first bytes, with what
 // to do: "a Git-LFS pointer; ...". Empty when it looks like neither of the usual strangers.
 std::string_view DescribeStranger(std::string_view start);

@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/read_times.h"
 #include "tensor_chunking/formats/npy_content.h"
 #include "tensor_chunking/formats/text_list.h"
 
@@ -67,19 +68,52 @@ absl::Status ModelSource::ReadAt(uint32_t file, uint64_t offset, MutableBytes ou
   return cache_->ReadAt(FullPath(files_[file].path), offset, out);
 }
 
-absl::Status ModelSource::ReadArray(const TensorRef& ref,
+// `bytes` are those that the caller wants of the array.
+absl::Status ModelSource::ReadArray(const TensorRef& ref, uint64_t bytes,
                                     absl::FunctionRef<absl::Status(ReadFileBytes)> decode) const {
-  auto from_file = [&](uint64_t at, MutableBytes to) { return ReadAt(ref.file, at, to); };
-  if (files_[ref.file].kind == WeightFile::Kind::kNpy) return decode(from_file);
-  ZipMemberReader& member = *tables_[ref.file].npz.members()[ref.row].content;
-  return decode([&](uint64_t at, MutableBytes to) { return member.Read(from_file, at, to); });
+  const Tables& tables = tables_[ref.file];
+  int64_t whole_nanos = 0;
+  int64_t member_nanos = 0;
+  int64_t file_nanos = 0;
+  auto from_file = [&](uint64_t at, MutableBytes to) {
+    TimedScope timed(&file_nanos);
+    return ReadAt(ref.file, at, to);
+  };
+  InflatedCopy* copy = nullptr;
+  absl::Status status;
+  {
+    TimedScope timed(&whole_nanos);
+    if (files_[ref.file].kind == WeightFile::Kind::kNpy) {
+      status = decode(from_file);
+      member_nanos = file_nanos;
+    } else {
+      ZipMemberReader& member = *tables.npz.members()[ref.row].content;
+      auto found = tables.copies.find(ref.row);
+      if (found != tables.copies.end()) copy = found->second.get();
+      status = decode([&](uint64_t at, MutableBytes to) {
+        TimedScope timed_member(&member_nanos);
+        return copy == nullptr ? member.Read(from_file, at, to) : copy->Read(from_file, at, to);
+      });
+    }
+  }
+  const NpyHeader& header = *ArrayHeader(ref);
+  if (status.ok() && copy != nullptr) copy->Delivered(bytes, header.data_bytes);
+  if (header.fortran_order || header.big_endian) {
+    counters_->turn_nanos += whole_nanos - member_nanos;
+  }
+  counters_->inflate_nanos += member_nanos - file_nanos;
+  return status;
+}
+
+SourceTimes ModelSource::times() const {
+  return {.inflate_nanos = counters_->inflate_nanos, .turn_nanos = counters_->turn_nanos};
 }
 
 absl::Status ModelSource::ReadTensor(size_t index, uint64_t offset, MutableBytes out) const {
   const TensorRef& ref = order_[index];
   const NpyHeader* array = ArrayHeader(ref);
   if (array != nullptr) {
-    return ReadArray(ref,
+    return ReadArray(ref, out.size(),
                      [&](ReadFileBytes read) { return ReadNpyContent(*array, read, offset, out); });
   }
   const SafetensorsHeader& header = tables_[ref.file].safetensors;
@@ -92,7 +126,8 @@ absl::Status ModelSource::ReadTensorBox(size_t index, const Region& box, Mutable
   const TensorRef& ref = order_[index];
   const NpyHeader* array = ArrayHeader(ref);
   TILEKV_CHECK(array != nullptr && array->fortran_order);
-  return ReadArray(ref, [&](ReadFileBytes read) { return ReadNpyBox(*array, read, box, out); });
+  return ReadArray(ref, out.size(),
+                   [&](ReadFileBytes read) { return ReadNpyBox(*array, read, box, out); });
 }
 
 absl::Status ModelSource::ReadSideFile(size_t index, uint64_t offset, MutableBytes out) const {

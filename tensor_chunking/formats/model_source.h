@@ -2,7 +2,8 @@
 //
 // Opening reads and checks the headers of all files, and nothing else; whatever is wrong with any
 // of them is an error before anything is imported. Content is then read in pieces, from any thread.
-// Nothing is written, nothing is unpickled.
+// Nothing is unpickled, and nothing written but for a scratch file of a deflated array in Fortran
+// order (inflated_copy.h).
 //
 //   folder with model.safetensors.index.json   the shards that it names; every tensor in exactly
 //                                              the shard that it names, and no other
@@ -16,7 +17,9 @@
 // only names inside an index may not leave the folder.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +33,7 @@
 #include "kvstore/base/machine_memory.h"
 #include "tensor_chunking/dtype.h"
 #include "tensor_chunking/formats/file_cache.h"
+#include "tensor_chunking/formats/inflated_copy.h"
 #include "tensor_chunking/formats/npy.h"
 #include "tensor_chunking/formats/npz.h"
 #include "tensor_chunking/formats/safetensors_header.h"
@@ -92,6 +96,13 @@ struct SourceIndexFile {
   FileInfo identity;
 };
 
+// Where the time of ReadTensor and ReadTensorBox went beside reading files, of all threads. Counted
+// for arrays only.
+struct SourceTimes {
+  int64_t inflate_nanos = 0;
+  int64_t turn_nanos = 0;  // from Fortran order or from big-endian
+};
+
 // Movable; reading is thread-safe. The file system must outlive it.
 class ModelSource {
  public:
@@ -120,6 +131,7 @@ class ModelSource {
   // members of archives have their checksums. INVALID_FILE lists what is not. Call it when
   // everything has been read, before the commit; what was not read of archives is read then.
   absl::Status VerifyUnchanged() const;
+  SourceTimes times() const;
 
  private:
   friend class ModelSourceOpener;
@@ -128,13 +140,18 @@ class ModelSource {
     NpyHeader npy;
     std::string npy_name;
     NpzFile npz;
+    std::map<uint32_t, std::unique_ptr<InflatedCopy>> copies;  // of members of npz, by row
+  };
+  struct Counters {
+    std::atomic<int64_t> inflate_nanos{0};
+    std::atomic<int64_t> turn_nanos{0};
   };
   struct TensorRef {
     uint32_t file;
     uint32_t row;
   };
   const NpyHeader* ArrayHeader(const TensorRef& ref) const;  // null: safetensors
-  absl::Status ReadArray(const TensorRef& ref,
+  absl::Status ReadArray(const TensorRef& ref, uint64_t bytes,
                          absl::FunctionRef<absl::Status(ReadFileBytes)> decode) const;
   std::string FullPath(std::string_view path) const;
 
@@ -150,6 +167,7 @@ class ModelSource {
   SafetensorsMetadata metadata_;
   std::vector<std::string> warnings_;
   uint64_t tensor_bytes_ = 0;
+  std::unique_ptr<Counters> counters_ = std::make_unique<Counters>();
 };
 
 // `path` is a file or a folder. NOT_FOUND when it is absent; INVALID_FILE says which file, which

@@ -37,7 +37,11 @@ class ModelSourceOpener {
   }
 
   absl::StatusOr<ModelSource> Run() {
-    TILEKV_ASSIGN_OR_RETURN(FileInfo info, source_.fs_->Stat(path_));
+    absl::StatusOr<FileInfo> found = source_.fs_->Stat(path_);
+    if (absl::IsNotFound(found.status())) {
+      return MakeError(Reason::kNotFound, fmt::format("'{}' is not there", Printable(path_)));
+    }
+    TILEKV_ASSIGN_OR_RETURN(FileInfo info, found);
     while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
     if (info.kind == FileInfo::Kind::kDirectory) {
       source_.folder_ = path_;
@@ -62,9 +66,9 @@ class ModelSourceOpener {
     size_t slash = path_.rfind('/');
     FolderFile file{path_.substr(slash + 1), info};
     source_.folder_ = slash == std::string::npos ? "" : slash == 0 ? "/." : path_.substr(0, slash);
-    if (file.path.ends_with(kNpySuffix) || file.path.ends_with(kNpzSuffix)) {
+    if (HasSuffix(file.path, kNpySuffix) || HasSuffix(file.path, kNpzSuffix)) {
       TILEKV_RETURN_IF_ERROR(AddArrays(file));
-    } else if (file.path.ends_with(".safetensors")) {
+    } else if (HasSuffix(file.path, ".safetensors")) {
       TILEKV_RETURN_IF_ERROR(AddSafetensors(file));
     } else {
       TILEKV_RETURN_IF_ERROR(AddByContent(file));
@@ -110,6 +114,7 @@ class ModelSourceOpener {
     }
     source_.left_out_ = std::move(plan.left_out);
     TILEKV_RETURN_IF_ERROR(WarnOfPointers(plan.rest));
+    WarnOfTensorsInside(plan.rest);
     TILEKV_RETURN_IF_ERROR(OrderTensors());
     return index.has_value() ? CheckAgainstIndex(*index) : absl::OkStatus();
   }
@@ -128,6 +133,21 @@ class ModelSourceOpener {
           ListForMessage(pointers)));
     }
     return absl::OkStatus();
+  }
+
+  // Arrays beside safetensors, and weights in sub-folders: kept, but their tensors are not the
+  // model's.
+  void WarnOfTensorsInside(const std::vector<FolderFile>& side_files) {
+    std::vector<std::string> shown;
+    for (const FolderFile& file : side_files) {
+      if (HasSuffix(file.path, ".safetensors") || HasSuffix(file.path, kNpySuffix) ||
+          HasSuffix(file.path, kNpzSuffix)) {
+        shown.push_back(Quoted(file.path));
+      }
+    }
+    if (shown.empty()) return;
+    source_.warnings_.push_back(fmt::format(
+        "taken along as side files, their tensors not as the model's: {}", ListForMessage(shown)));
   }
 
   absl::StatusOr<SafetensorsIndex> ReadIndex(const FolderPlan& plan) {
@@ -234,7 +254,7 @@ class ModelSourceOpener {
   }
 
   absl::Status AddArrays(const FolderFile& file) {
-    return file.path.ends_with(kNpzSuffix) ? AddNpz(file) : AddNpy(file);
+    return HasSuffix(file.path, kNpzSuffix) ? AddNpz(file) : AddNpy(file);
   }
 
   absl::Status AddNpy(const FolderFile& file) {
@@ -244,7 +264,7 @@ class ModelSourceOpener {
     preamble.resize(data_start);
     TILEKV_RETURN_IF_ERROR(Read(file, preamble));
     std::string_view name = file.path;
-    if (name.ends_with(kNpySuffix)) name.remove_suffix(kNpySuffix.size());
+    if (HasSuffix(name, kNpySuffix)) name.remove_suffix(kNpySuffix.size());
     if (!IsValidUtf8(name)) {
       return Invalid("'{}': its name is to be the tensor's, but is not UTF-8; rename it",
                      Printable(file.path));
@@ -274,10 +294,23 @@ class ModelSourceOpener {
                                   [&](std::string_view tensor) { return ArrayDType(tensor); }));
     memory_bytes_ += tables.npz.memory_bytes();
     TILEKV_RETURN_IF_ERROR(TakeMemory(file, 0));
+    AddCopies(tables);
     source_.files_.push_back(
         {.path = file.path, .kind = WeightFile::Kind::kNpz, .identity = file.info, .header = {}});
     source_.tables_.push_back(std::move(tables));
     return absl::OkStatus();
+  }
+
+  // Of arrays whose readers jump within what can only be decoded forwards.
+  void AddCopies(ModelSource::Tables& tables) {
+    for (uint32_t row = 0; row < tables.npz.members().size(); ++row) {
+      const NpzFile::Member& member = tables.npz.members()[row];
+      if (!member.content->member().deflated || !member.header.fortran_order ||
+          member.header.data_bytes < kLeastCopiedBytes) {
+        continue;
+      }
+      tables.copies.emplace(row, std::make_unique<InflatedCopy>(*source_.fs_, *member.content));
+    }
   }
 
   // --- whether they fit together ---

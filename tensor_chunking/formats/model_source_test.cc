@@ -355,7 +355,37 @@ TEST(ModelSource, ALoopOfLinksIsRefused) {
   TestFolder folder;
   folder.Write("model.safetensors", SafetensorsFile({{"a", "x"}}));
   folder.Link("again", ".");
-  EXPECT_THAT(ErrorOf(folder.Path()), HasSubstr("loop of links"));
+  EXPECT_THAT(ErrorOf(folder.Path()), AllOf(HasSubstr("loop of links"), HasSubstr("--exclude")));
+  EXPECT_TRUE(Open(folder.Path(), {.exclude = {"again"}}).ok());
+}
+
+TEST(ModelSource, NamesInCapitalsAreOfTheSameKind) {
+  TestFolder folder;
+  folder.Write("W.SAFETENSORS", SafetensorsFile({{"a", "x"}}));
+  auto source = Open(folder.Path());
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(source->tensor_count(), 1u);
+  EXPECT_TRUE(Open(folder.Path("W.SAFETENSORS")).ok());
+}
+
+TEST(ModelSource, TensorsThatTravelAsSideFilesAreAWarning) {
+  TestFolder folder;
+  folder.Write("model.safetensors", SafetensorsFile({{"a", "x"}}));
+  folder.Write("table.npy", "anything");
+  folder.Write("pooling/model.safetensors", SafetensorsFile({{"b", "x"}}));
+  auto source = Open(folder.Path());
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(source->tensor_count(), 1u);
+  EXPECT_THAT(source->warnings(),
+              ElementsAre(AllOf(HasSubstr("side files"), HasSubstr("'table.npy'"),
+                                HasSubstr("'pooling/model.safetensors'"))));
+}
+
+TEST(ModelSource, WhatIsNotThereIsCalledSo) {
+  TestFolder folder;
+  absl::Status status = Open(folder.Path("none")).status();
+  EXPECT_EQ(GetReason(status), Reason::kNotFound);
+  EXPECT_THAT(ErrorText(status), HasSubstr("none' is not there"));
 }
 
 TEST(ModelSource, WeightsOfOtherFormatsAreLeftOutAndListedWithSizes) {

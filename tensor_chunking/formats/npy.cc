@@ -32,6 +32,34 @@ struct Descr {
   uint64_t bytes;  // of one element
 };
 
+// What elements of this kind are, where they are no numbers; empty where they are.
+std::string_view NotNumbers(char kind) {
+  switch (kind) {
+    case 'U':
+    case 'S':
+    case 'a':
+      return "text";
+    case 'M':
+      return "dates";
+    case 'm':
+      return "durations";
+    default:
+      return {};
+  }
+}
+
+// To the dtype that loses least.
+std::string_view NearestNumpyType(char kind) {
+  switch (kind) {
+    case 'c':
+      return "complex64";
+    case 'f':
+      return "float64";
+    default:
+      return {};
+  }
+}
+
 absl::StatusOr<Descr> ParseDescr(std::string_view text) {
   Descr descr{};
   if (text.size() < 2 || std::string_view("<>|").find(text[0]) == std::string_view::npos) {
@@ -44,6 +72,10 @@ absl::StatusOr<Descr> ParseDescr(std::string_view text) {
         "it holds Python objects, which are a pickle and never unpickled here. Load it where you "
         "trust it and save plain numbers: numpy.save(PATH, numpy.array(numpy.load(PATH, "
         "allow_pickle=True).tolist(), dtype=numpy.float32))");
+  }
+  if (std::string_view what = NotNumbers(descr.kind); !what.empty()) {
+    return Invalid("it holds {} (NumPy's '{}'), which are no numbers and have no dtype here", what,
+                   Printable(text));
   }
   std::string_view digits = text.substr(2);
   bool plain = !digits.empty() && digits.size() <= 4;
@@ -84,10 +116,12 @@ absl::StatusOr<DType> ElementType(std::string_view text, const Descr& descr,
   absl::StatusOr<DType> found =
       DTypeFromNumpy(fmt::format("{}{}{}", descr.bytes == 1 ? '|' : '<', descr.kind, descr.bytes));
   if (!found.ok()) {
+    std::string_view nearest = NearestNumpyType(descr.kind);
+    if (nearest.empty()) return Invalid("its type '{}' has no dtype here", Printable(text));
     return Invalid(
-        "its type '{}' has no dtype here; convert it: numpy.save(PATH, "
-        "numpy.load(PATH).astype(numpy.float32))",
-        Printable(text));
+        "its type '{}' has no dtype here; convert it, with less precision: numpy.save(PATH, "
+        "numpy.load(PATH).astype(numpy.{}))",
+        Printable(text), nearest);
   }
   if (!given.has_value() || *given == *found) return *found;
   bool integer = descr.kind == 'u' || descr.kind == 'i';

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 absl::StatusOr<NpyHeader> Parse(const std::string& file, std::optional<DType> dtype = {}) {
   auto start = NpyDataStart(AsBytes(file), file.size(), "a.npy");
@@ -280,6 +281,19 @@ TEST(Npy, AShapeThatOverflowsIsRefused) {
                          "'shape': (4294967296, 4294967296), }",
                          0)),
             "");
+}
+
+TEST(Npy, AdviceToConvertLosesNothingThatCouldBeKept) {
+  auto error = [](std::string_view descr, size_t element_bytes) {
+    return ErrorOf(Typed(descr, 2 * element_bytes));
+  };
+  EXPECT_THAT(error("<c16", 16), HasSubstr("astype(numpy.complex64)"));
+  EXPECT_THAT(error("<f16", 16), HasSubstr("astype(numpy.float64)"));
+  for (std::string_view descr : {"<U2", "|S2", "<M8[ns]", "<m8"}) {
+    EXPECT_THAT(error(descr, 8), HasSubstr("are no numbers")) << descr;
+    EXPECT_THAT(error(descr, 8), Not(HasSubstr("astype"))) << descr;
+    EXPECT_THAT(error(descr, 8), Not(HasSubstr("byte order"))) << descr;
+  }
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 namespace tilekv {
 
 // Movable; reading is thread-safe. Members stay stored or deflated as they are: nothing is unpacked
-// to a disk.
+// here (inflated_copy.h does it for who reads in another order).
 class NpzFile {
  public:
   struct Member {

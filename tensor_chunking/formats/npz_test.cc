@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/object/test_file_system.h"
 #include "tensor_chunking/formats/golden_files.h"
 #include "tensor_chunking/formats/model_source.h"
 #include "tensor_chunking/formats/test_folder.h"
@@ -325,6 +326,70 @@ TEST(ModelSource, ADamagedMemberIsFoundBeforeTheCommit) {
   auto source = OpenModelSource(*FileSystem::Posix(), folder.Path("a.npz"));
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_THAT(ErrorText(source->VerifyUnchanged()), HasSubstr("'a.npz/a.npy' is damaged"));
+}
+
+// A deflated array of 4 MiB in Fortran order, all of whose elements differ; read by panels of rows.
+class FortranArchive : public testing::Test {
+ protected:
+  static constexpr uint64_t kRows = 1024;
+  static constexpr uint64_t kColumns = 1024;
+  static constexpr uint64_t kPanelRows = 64;
+
+  void SetUp() override {
+    std::string header = BuildNpyHeader(DType::kU32, Shape{kRows, kColumns}).value();
+    header.replace(header.find("False"), 5, "True ");
+    std::string data;
+    for (uint32_t column = 0; column < kColumns; ++column) {
+      for (uint32_t row = 0; row < kRows; ++row) AppendLe(data, row << 16 | column);
+    }
+    folder_.Write("a.npz", ZipFile({{.name = "w.npy", .content = header + data, .deflate = true}}));
+    fs_.hook = [this](const std::string& operation, const std::string& path) {
+      bool scratch = path.find(".tilekv-inflated-") != std::string::npos;
+      if (scratch && operation == "open") ++copies_;
+      return scratch && operation == fails_ ? MakeError(Reason::kInternal, "no") : absl::OkStatus();
+    };
+  }
+  void ExpectPanelsAreRight(const ModelSource& source) {
+    std::vector<uint8_t> out(kPanelRows * kColumns * 4);
+    for (uint64_t first = 0; first < kRows; first += kPanelRows) {
+      ASSERT_TRUE(source.ReadTensor(0, first * kColumns * 4, out).ok());
+      for (uint64_t i = 0; i < out.size() / 4; ++i) {
+        ASSERT_EQ(LoadLe<uint32_t>(&out[i * 4]), (first + i / kColumns) << 16 | i % kColumns);
+      }
+    }
+  }
+
+  TestFolder folder_;
+  TestFileSystem fs_;
+  std::string fails_;  // operation on the copy
+  int copies_ = 0;
+};
+
+TEST_F(FortranArchive, IsDecodedOnceWhateverItsPanelsAre) {
+  auto source = OpenModelSource(fs_, folder_.Path("a.npz"));
+  ASSERT_TRUE(source.ok()) << source.status();
+  ExpectPanelsAreRight(*source);
+  EXPECT_EQ(copies_, 1);
+  EXPECT_GT(source->times().inflate_nanos, 0);
+  EXPECT_GT(source->times().turn_nanos, 0);
+  EXPECT_TRUE(source->VerifyUnchanged().ok());
+  ExpectPanelsAreRight(*source);  // the copy has gone with the last panel
+  EXPECT_EQ(copies_, 2);
+}
+
+TEST_F(FortranArchive, IsReadWithoutACopyWhereThereIsNoRoomForOne) {
+  for (const char* operation : {"open", "write"}) {
+    fails_ = operation;
+    copies_ = 0;
+    auto source = OpenModelSource(fs_, folder_.Path("a.npz"));
+    ASSERT_TRUE(source.ok()) << source.status();
+    ExpectPanelsAreRight(*source);
+    EXPECT_EQ(copies_, 1) << operation;
+  }
+  fs_.space = DiskSpace{.total_bytes = kGiB, .available_bytes = 4 * kMiB};
+  copies_ = 0;
+  ExpectPanelsAreRight(*OpenModelSource(fs_, folder_.Path("a.npz")));
+  EXPECT_EQ(copies_, 0);
 }
 
 TEST(ModelSource, ADtypeIsGivenToTheTensorsWhoseNamesMatch) {

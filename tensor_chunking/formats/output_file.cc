@@ -14,8 +14,16 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(FileSystem& fs,
   // Without the name: one that is as long as names can be would not fit.
   output->temporary_ =
       fmt::format("{}{}{:016x}.tmp", path.substr(0, name_at), kTemporaryPrefix, random.Next());
-  TILEKV_ASSIGN_OR_RETURN(output->file_,
-                          fs.Open(output->temporary_, FileSystem::OpenMode::kCreateNew));
+  auto file = fs.Open(output->temporary_, FileSystem::OpenMode::kCreateNew);
+  if (absl::IsNotFound(file.status())) {
+    return MakeError(
+        Reason::kNotFound,
+        fmt::format("'{}' cannot be written: its folder is not there", Printable(path)));
+  }
+  if (!file.ok()) {
+    return WithContext(file.status(), fmt::format("'{}' cannot be written", Printable(path)));
+  }
+  output->file_ = *std::move(file);
   return output;
 }
 

@@ -56,8 +56,10 @@ class Walk {
  private:
   absl::Status Folder(const std::string& relative, int depth) {
     if (depth > kMaxSourceFolderDepth) {
-      return Invalid("'{}': more than {} folders inside each other at '{}': a loop of links?",
-                     Printable(root_), kMaxSourceFolderDepth, Printable(relative));
+      return Invalid(
+          "'{}': more than {} folders inside each other at '{}': a loop of links? --exclude "
+          "leaves it out",
+          Printable(root_), kMaxSourceFolderDepth, Printable(relative));
     }
     TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> names, fs_.List(root_ + "/" + relative));
     for (const std::string& name : names) {
@@ -170,7 +172,7 @@ absl::Status NothingToImport(const FolderPlan& plan, std::string_view root) {
   }
   std::string inner;
   for (const FolderFile& file : plan.rest) {
-    if (inner.empty() && file.path.ends_with(".safetensors")) {
+    if (inner.empty() && HasSuffix(file.path, ".safetensors")) {
       inner = file.path.substr(0, file.path.rfind('/'));
     }
   }
@@ -211,15 +213,15 @@ absl::StatusOr<FolderPlan> PlanFolder(FolderListing listing, std::string_view ro
   TILEKV_ASSIGN_OR_RETURN(plan.index, ChooseIndex(listing.files, root));
   auto at_top = [&](std::string_view suffix) {
     return std::any_of(listing.files.begin(), listing.files.end(), [&](const FolderFile& file) {
-      return AtTop(file.path) && file.path.ends_with(suffix);
+      return AtTop(file.path) && HasSuffix(file.path, suffix);
     });
   };
   plan.kind = !plan.index.empty()      ? FolderKind::kIndexed
               : at_top(".safetensors") ? FolderKind::kSafetensors
                                        : FolderKind::kArrays;
   auto is_weights = [&](const std::string& path) {
-    if (plan.kind != FolderKind::kArrays) return path.ends_with(".safetensors");
-    return path.ends_with(".npy") || path.ends_with(".npz");
+    if (plan.kind != FolderKind::kArrays) return HasSuffix(path, ".safetensors");
+    return HasSuffix(path, ".npy") || HasSuffix(path, ".npz");
   };
   plan.left_out = std::move(listing.left_out);
   for (FolderFile& file : listing.files) {
