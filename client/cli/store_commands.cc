@@ -214,7 +214,7 @@ absl::Status RebuildIndexFirst(Context& context) {
   if (!report.old_index.empty()) {
     text += fmt::format("; the old one is {}", Printable(report.old_index));
   }
-  if (!report.old_index_error.empty()) text += "; it could not be read: " + report.old_index_error;
+  if (!report.old_index_error.empty()) text += "; what is damaged in it: " + report.old_index_error;
   context.Remark(text);
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace tilekv {
 namespace {
@@ -78,6 +79,31 @@ LogState ReadLogState(Bytes log) {
     if (fragment->type == kFull || fragment->type == kLast) whole_bytes = at;
   }
   return {LogDamage::kNone, whole_bytes};
+}
+
+void VisitWholeRecords(Bytes log, const std::function<void(std::string record)>& visit) {
+  std::optional<std::string> record;  // that has begun
+  for (uint64_t at = 0; at < log.size();) {
+    uint64_t left_in_block = kBlockBytes - at % kBlockBytes;
+    if (left_in_block < kHeaderBytes) {
+      at += left_in_block;
+      continue;
+    }
+    std::optional<Fragment> fragment = FragmentAt(log, at);
+    if (!fragment.has_value()) {
+      record.reset();
+      ++at;
+      continue;
+    }
+    Bytes bytes = log.subspan(at + kHeaderBytes, fragment->end - at - kHeaderBytes);
+    at = fragment->end;
+    if (fragment->type == kFull || fragment->type == kFirst) record.emplace();
+    if (!record.has_value()) continue;
+    record->append(AsText(bytes));
+    if (fragment->type != kFull && fragment->type != kLast) continue;
+    visit(*std::move(record));
+    record.reset();
+  }
 }
 
 }  // namespace tilekv

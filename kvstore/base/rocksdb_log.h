@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "kvstore/base/bytes.h"
 
@@ -22,5 +24,8 @@ struct LogState {
 
 // Of a whole log file. Pure.
 LogState ReadLogState(Bytes log);
+
+// Every record that is whole, in order, also behind damage.
+void VisitWholeRecords(Bytes log, const std::function<void(std::string record)>& visit);
 
 }  // namespace tilekv

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
+#include "kvstore/object/index_salvage.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_index.h"
 #include "kvstore/object/object_read.h"
@@ -77,11 +77,6 @@ class Rebuild {
   }
 
  private:
-  struct Chosen {
-    ObjectRow row;
-    std::string path;
-  };
-
   // Numbers are not used twice, nor are files that were set aside overwritten.
   absl::Status PassNumbersSetAside() {
     TILEKV_ASSIGN_OR_RETURN(bool exists, fs_.Exists(aside_));
@@ -92,13 +87,6 @@ class Rebuild {
       if (number.has_value()) numbers_ = std::max(numbers_, *number + 1);
     }
     return absl::OkStatus();
-  }
-
-  // As far as it can be read.
-  void PassNumbersOf(ObjectIndex& old) {
-    auto value = old.GetMeta(kNumbersKey);
-    if (!value.ok() || !value->has_value() || (*value)->size() != sizeof(uint64_t)) return;
-    numbers_ = std::max(numbers_, LoadLe<uint64_t>(AsBytes(**value).data()));
   }
 
   absl::Status AddFiles() {
@@ -167,23 +155,20 @@ class Rebuild {
   // Of two files with one object, which a put leaves that was ended between its row and the removal
   // of the old file, the good one stays, of two good ones the later.
   absl::Status Choose(Domain domain, const ObjectRow& row, const std::string& path) {
-    auto [at, is_new] = chosen_.try_emplace(row.ref.id, Chosen{row, path});
-    std::optional<ObjectRow> old;
-    if (!is_new) {
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> old, index_->Get(domain, row.ref.id));
+    if (old.has_value()) {
       bool new_is_good = row.state == RowState::kGood;
-      bool old_is_good = at->second.row.state == RowState::kGood;
+      bool old_is_good = old->state == RowState::kGood;
       // Where neither is good both are kept.
       if (!new_is_good && !old_is_good) return SetAside(row.file_number, path);
-      if (!new_is_good || (old_is_good && at->second.row.file_number > row.file_number)) {
+      if (!new_is_good || (old_is_good && old->file_number > row.file_number)) {
         return absl::OkStatus();
       }
-      old = at->second.row;
-      at->second = Chosen{row, path};
     }
     ObjectIndex::Batch batch(*index_);
     batch.ReplaceRow(domain, old, row);
     TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
-    report_.rows += is_new;
+    report_.rows += !old.has_value();
     report_.damaged += row.state == RowState::kQuarantined;
     if (old) report_.damaged -= old->state == RowState::kQuarantined;
     return absl::OkStatus();
@@ -219,38 +204,30 @@ class Rebuild {
   }
 
   absl::Status TakeSmallContents(const std::string& old_path) {
-    auto old = ObjectIndex::OpenReader(old_path, options_.rocksdb_env);
-    if (!old.ok()) {
-      report_.old_index_error = ErrorText(old.status());
-      return absl::OkStatus();
+    TILEKV_ASSIGN_OR_RETURN(
+        SalvageReport old,
+        SalvageIndex(old_path, options_.rocksdb_env,
+                     [this](Domain domain, const ObjectRow& row, const std::string& value) {
+                       return TakeSmallContent(domain, row, value);
+                     }));
+    numbers_ = std::max(numbers_, old.numbers);
+    for (const std::string& problem : old.problems) {
+      if (!report_.old_index_error.empty()) report_.old_index_error += "; ";
+      report_.old_index_error += problem;
     }
-    PassNumbersOf(**old);
-    absl::Status failed;  // of the new index
-    absl::Status scanned = (*old)->Scan(kDefaultDomain, std::nullopt, [&](const ObjectRow& row) {
-      if (row.file_number == 0) failed = TakeSmallContent(**old, row);
-      return failed.ok() && context_.Check().ok();
-    });
-    TILEKV_RETURN_IF_ERROR(failed);
-    TILEKV_RETURN_IF_ERROR(context_.Check());
-    if (!scanned.ok()) report_.old_index_error = ErrorText(scanned);
     return absl::OkStatus();
   }
 
-  absl::Status TakeSmallContent(ObjectIndex& old, ObjectRow row) {
-    if (chosen_.contains(row.ref.id)) return absl::OkStatus();
-    auto value = old.GetContent(kDefaultDomain, row.ref.id);
-    // What cannot be read is lost; the names that need it show in fsck.
-    if (!value.ok() || !value->has_value()) return absl::OkStatus();
-    auto copy = OpenSmallContent(**value, row, nullptr);
-    if (!copy.ok() || !VerifyLeafTable(row.ref, (*copy)->leaves()).ok()) return absl::OkStatus();
-    row.state = RowState::kGood;
-    row.touched_rev = std::max(row.touched_rev, touched_rev_);
+  absl::Status TakeSmallContent(Domain domain, ObjectRow row, const std::string& value) {
+    TILEKV_RETURN_IF_ERROR(context_.Check());
+    TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> taken, index_->Get(domain, row.ref.id));
+    if (taken.has_value()) return absl::OkStatus();
+    row.touched_rev = touched_rev_;
     row.verified_at_micros = options_.clock->WallMicros();
     ObjectIndex::Batch batch(*index_);
-    batch.PutRow(kDefaultDomain, row);
-    batch.PutContent(kDefaultDomain, row.ref.id, **value);
+    batch.PutRow(domain, row);
+    batch.PutContent(domain, row.ref.id, value);
     TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
-    chosen_.try_emplace(row.ref.id, Chosen{row, {}});
     ++report_.rows;
     ++report_.small_contents;
     return absl::OkStatus();
@@ -293,7 +270,6 @@ class Rebuild {
   const std::string aside_ = options_.directory + "/damaged";
   StoreHealth health_;
   std::unique_ptr<ObjectIndex> index_;
-  std::unordered_map<ObjectId, Chosen, ObjectIdHash> chosen_;
   uint64_t numbers_ = 1;  // above all that were used
   IndexRebuildReport report_;
 };

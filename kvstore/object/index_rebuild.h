@@ -5,8 +5,9 @@
 // 2. Every payload file is read whole. A good one gets a row, a damaged one a quarantined row. One
 //    whose header cannot be read is moved to DIR/damaged: it may be all there is. One without a
 //    header is of a put that ended half-way, and is left for collection.
-// 3. Contents below kInlineContentBytes lived in the index itself: what the old one still gives is
-//    taken over, checked to its id. The others are lost with it.
+// 3. Contents below kInlineContentBytes lived in the index itself: what the old one still gives,
+//    whatever else is damaged in it, is taken over, checked to its id (index_salvage.h). The others
+//    are lost with it.
 // 4. The new index, whole and synced, takes the place of the old one, which is kept as
 //    DIR/index.old (.2, .3, ...). A process that ends before leaves the store as it was, but for
 //    what it had set aside, or without an index: then this is done again.
@@ -30,7 +31,7 @@ struct IndexRebuildReport {
   uint64_t unfinished = 0;      // files without a header
   uint64_t set_aside = 0;       // files in DIR/damaged
   std::string old_index;        // where it is now; empty: there was none
-  std::string old_index_error;  // why it gave no more; empty: it gave everything
+  std::string old_index_error;  // where it is damaged; empty: it gave everything
 };
 
 // `touched_rev` is given to all rows: at least the catalog's present revision, so that nothing that
