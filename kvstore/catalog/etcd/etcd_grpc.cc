@@ -30,6 +30,8 @@ constexpr int kPingTimeout_ms = 5'000;
 constexpr int kFirstReconnect_ms = 100;
 constexpr int kGreatestReconnect_ms = 1'000;
 constexpr int64_t kLeastTry_ms = 50;
+constexpr int64_t kDownPatience_ms = 200;
+constexpr int kConnectTimeout_ms = 2'000;
 
 int64_t Now() { return Clock::System()->MonotonicNanos(); }
 
@@ -101,7 +103,7 @@ std::unique_ptr<Member> MakeMember(const std::string& target,
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnect_ms);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kGreatestReconnect_ms);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeout_ms);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kGreatestReconnect_ms);
   // A watch whose member hangs ends by this.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery_ms);
@@ -236,11 +238,15 @@ class EtcdGrpc : public EtcdRpc {
   }
 
   Reply Connect(Member& member, int64_t try_ns) {
+    int64_t patience_ns = Now() + kDownPatience_ms * kNanosPerMilli;
     for (;;) {
       grpc_connectivity_state state = member.channel->GetState(/*try_to_connect=*/true);
       if (state == GRPC_CHANNEL_READY) return {};
-      bool hopeless = state == GRPC_CHANNEL_TRANSIENT_FAILURE && members_.size() > 1;
-      if (hopeless || !member.channel->WaitForStateChange(state, ToGrpc(try_ns))) break;
+      // A member that is down costs a moment only, where there are others. But it costs that: gRPC
+      // connects again only while somebody waits for it.
+      bool down = state == GRPC_CHANNEL_TRANSIENT_FAILURE && members_.size() > 1;
+      int64_t until_ns = down ? std::min(try_ns, patience_ns) : try_ns;
+      if (!member.channel->WaitForStateChange(state, ToGrpc(until_ns))) break;
     }
     ++current_;
     return NotSent("no connection");
