@@ -157,7 +157,7 @@ TEST_F(EdgeCases, MoreThan2To32ElementsBelowAByteArePlanned) {
   source.shape = {(uint64_t{1} << 17) + 2, uint64_t{1} << 16};
   auto plan = PlanWrite(*store_, kModel, {.tensors = {source}});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ((*plan)[0].bytes, ((uint64_t{1} << 33) + (uint64_t{1} << 17)) / 2);
+  EXPECT_EQ(plan->rows[0].bytes, ((uint64_t{1} << 33) + (uint64_t{1} << 17)) / 2);
 }
 
 TEST_F(EdgeCases, AMatrixExactlyAtTheDefaultObjectLimitAndOneElementOverArePlanned) {
@@ -170,8 +170,8 @@ TEST_F(EdgeCases, AMatrixExactlyAtTheDefaultObjectLimitAndOneElementOverArePlann
     options.layout.kind = LayoutKind::kRows;
     auto plan = PlanWrite(*store_, kModel, {.tensors = {source}}, options);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_EQ((*plan)[0].tiles, columns == 8192 ? 1u : 2u);
-    EXPECT_EQ((*plan)[0].bytes, 8192 * columns * 4);
+    EXPECT_EQ(plan->rows[0].tiles, columns == 8192 ? 1u : 2u);
+    EXPECT_EQ(plan->rows[0].bytes, 8192 * columns * 4);
   }
 }
 

@@ -115,6 +115,20 @@ uint64_t Manifest::logical_bytes() const {
   return sum;
 }
 
+uint64_t Manifest::memory_bytes() const {
+  // Of each block, for the allocator's own sake.
+  constexpr uint64_t kBlock = 16;
+  uint64_t sum = tensors.capacity() * sizeof(TensorEntry);
+  for (const TensorEntry& entry : tensors) {
+    sum += 4 * kBlock + entry.name.capacity() + entry.tiles.capacity() * sizeof(TileRef) +
+           (entry.shape.capacity() + entry.tile_shape.capacity()) * sizeof(uint64_t) +
+           entry.tile_lists.capacity() * sizeof(ObjectRef);
+  }
+  for (const SideFile& file : side_files) sum += sizeof file + file.path.capacity();
+  for (const auto& [key, value] : metadata) sum += 4 * kBlock + key.capacity() + value.capacity();
+  return sum;
+}
+
 std::string TileFault(const TileRef& tile, uint64_t expected_bytes) {
   if (tile.length_bytes != expected_bytes) {
     return fmt::format("is {} bytes instead of {}", tile.length_bytes, expected_bytes);

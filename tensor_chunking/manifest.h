@@ -102,6 +102,8 @@ struct Manifest {
   const TensorEntry* FindTensor(std::string_view name) const;
   // Sizes of all tensors, aliases not counted.
   uint64_t logical_bytes() const;
+  // About what it takes of this process's memory.
+  uint64_t memory_bytes() const;
 
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };

@@ -248,12 +248,16 @@ absl::StatusOr<Manifest> AssembleManifest(
     return Damaged(fmt::format("{} pages instead of {}", pages.size(), root.pages.size()));
   }
   Manifest manifest;
+  size_t entries = 0;
+  for (const std::vector<TensorEntry>& page : pages) entries += page.size();
+  manifest.tensors.reserve(entries);
   for (size_t i = 0; i < pages.size(); ++i) {
     if (pages[i].size() != root.pages[i].entries ||
         pages[i].front().name != root.pages[i].first_name) {
       return Damaged(fmt::format("page {} is not the one that the root names", i));
     }
     std::move(pages[i].begin(), pages[i].end(), std::back_inserter(manifest.tensors));
+    pages[i] = {};
   }
   if (root.metadata_content.has_value() != metadata.has_value()) {
     return Damaged("its metadata is not where the root says");

@@ -192,8 +192,11 @@ absl::StatusOr<ExportReport> ExportFolder(ModelReader& reader, const std::string
   uint64_t total = plan.bytes;
   for (const SideFile& file : reader.manifest().side_files) total += file.content.length_bytes;
   Progress progress(reader, options, total);
-  ExportReport report{
-      .files = {}, .tensors = plan.tensors, .bytes = total, .as_imported = plan.as_imported};
+  ExportReport report{.is_folder = true,
+                      .files = {},
+                      .tensors = plan.tensors,
+                      .bytes = total,
+                      .as_imported = plan.as_imported};
   FileSystem& fs = *FileSystem::Posix();
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(folder));
   for (const std::string& path : paths) {

@@ -31,6 +31,7 @@ struct ExportOptions {
   std::function<void(const WriteProgress&)> progress;
 };
 struct ExportReport {
+  bool is_folder = false;  // what the destination is
   std::vector<std::string> files;
   uint64_t tensors = 0;
   uint64_t bytes = 0;

@@ -23,13 +23,62 @@ absl::Status NotFoundError(const ModelName& name, const v1::ResolveVersionRespon
                                name.version.empty() ? "latest" : name.version, model));
 }
 
+std::string FullName(const v1::VersionInfo& version) {
+  ModelName name{.ns = version.ns(),
+                 .name = version.name(),
+                 .version = std::to_string(version.record().number())};
+  return name.ToString();
+}
+
+absl::StatusOr<std::string> RootContent(KvStore& store, v1::ResolveVersionResponse& response,
+                                        const CallContext& context) {
+  TILEKV_ASSIGN_OR_RETURN(ObjectRef root, ObjectRefFromWire(response.version().record().root()));
+  if (!response.has_root_content()) return store.ReadObject(root, context);
+  std::string content = std::move(*response.mutable_root_content());
+  if (RefOf(root.level, AsBytes(content)) == root) return content;
+  return MakeError(Reason::kDataLoss,
+                   fmt::format("the root that came does not hash to {}", root.id.Short()));
+}
+
+absl::StatusOr<Manifest> LoadManifest(KvStore& store, const std::string& root_content,
+                                      const ReaderOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(ManifestRoot root, DecodeManifestRoot(AsBytes(root_content)));
+  std::vector<ObjectRef> refs;
+  for (const ManifestPageRef& page : root.pages) refs.push_back(page.ref);
+  std::vector<std::vector<TensorEntry>> pages;
+  absl::Status read = ReadObjectsWhole(store, refs, options.context, [&](Bytes content) {
+    TILEKV_ASSIGN_OR_RETURN(auto entries, DecodeManifestPage(content));
+    pages.push_back(std::move(entries));
+    return absl::OkStatus();
+  });
+  TILEKV_RETURN_IF_ERROR(WithContext(read, "manifest"));
+  std::optional<std::map<std::string, std::string>> metadata;
+  if (root.metadata_content.has_value()) {
+    StringSink sink;
+    std::shared_ptr<BufferPool> pool = BufferPool::Create(0);
+    TILEKV_RETURN_IF_ERROR(
+        ReadContent(store, *root.metadata_content, *pool, options.context, sink));
+    TILEKV_ASSIGN_OR_RETURN(metadata, DecodeMetadata(AsBytes(sink.text())));
+  }
+  return AssembleManifest(std::move(root), std::move(pages), std::move(metadata));
+}
+
+// Beside the manifest, and as much again for lists of what is read.
+uint64_t MemoryBeside(const Manifest& manifest, uint64_t memory_bytes) {
+  return memory_bytes - std::min(2 * manifest.memory_bytes(), memory_bytes / 4 * 3);
+}
+
 }  // namespace
 
-ModelReader::ModelReader(KvStore& store, const ReaderOptions& options)
+ModelReader::ModelReader(KvStore& store, const ReaderOptions& options, v1::VersionInfo version,
+                         Manifest manifest)
     : store_(store),
       options_(options),
-      pool_(BufferPool::Create(options.memory_bytes / 4)),
-      budget_(std::make_unique<ByteBudget>(options.memory_bytes / 2)),
+      version_(std::move(version)),
+      manifest_(std::move(manifest)),
+      memory_bytes_(MemoryBeside(manifest_, options.memory_bytes)),
+      pool_(BufferPool::Create(memory_bytes_ / 4)),
+      budget_(std::make_unique<ByteBudget>(memory_bytes_ / 2)),
       tiles_(store, *pool_, *budget_, DefaultThreads(options.threads), options.verify) {}
 
 ModelReader::~ModelReader() = default;
@@ -44,53 +93,16 @@ absl::StatusOr<std::unique_ptr<ModelReader>> ModelReader::Open(KvStore& store,
   request.set_with_root(true);
   TILEKV_ASSIGN_OR_RETURN(auto response, store.node().ResolveVersion(request, options.context));
   if (!response.found()) return NotFoundError(name, response);
-  std::unique_ptr<ModelReader> reader(new ModelReader(store, options));
-  reader->version_ = response.version();
-  std::string content;
-  TILEKV_ASSIGN_OR_RETURN(ObjectRef root, ObjectRefFromWire(reader->version_.record().root()));
-  if (response.has_root_content()) {
-    content = response.root_content();
-    if (RefOf(root.level, AsBytes(content)) != root) {
-      return MakeError(Reason::kDataLoss, fmt::format("{}: the root that came does not hash to {}",
-                                                      reader->full_name(), root.id.Short()));
-    }
-  } else {
-    TILEKV_ASSIGN_OR_RETURN(content, store.ReadObject(root, options.context));
-  }
-  absl::Status loaded = reader->LoadManifest(content);
-  if (!loaded.ok()) return WithContext(loaded, reader->full_name());
-  return reader;
+  const std::string full_name = FullName(response.version());
+  auto root = RootContent(store, response, options.context);
+  if (!root.ok()) return WithContext(root.status(), full_name);
+  auto manifest = LoadManifest(store, *root, options);
+  if (!manifest.ok()) return WithContext(manifest.status(), full_name);
+  return std::unique_ptr<ModelReader>(new ModelReader(
+      store, options, std::move(*response.mutable_version()), *std::move(manifest)));
 }
 
-absl::Status ModelReader::LoadManifest(const std::string& root_content) {
-  TILEKV_ASSIGN_OR_RETURN(ManifestRoot root, DecodeManifestRoot(AsBytes(root_content)));
-  std::vector<ObjectRef> refs;
-  for (const ManifestPageRef& page : root.pages) refs.push_back(page.ref);
-  std::vector<std::vector<TensorEntry>> pages;
-  absl::Status read = ReadObjectsWhole(store_, refs, options_.context, [&](Bytes content) {
-    TILEKV_ASSIGN_OR_RETURN(auto entries, DecodeManifestPage(content));
-    pages.push_back(std::move(entries));
-    return absl::OkStatus();
-  });
-  TILEKV_RETURN_IF_ERROR(WithContext(read, "manifest"));
-  std::optional<std::map<std::string, std::string>> metadata;
-  if (root.metadata_content.has_value()) {
-    StringSink sink;
-    TILEKV_RETURN_IF_ERROR(
-        ReadContent(store_, *root.metadata_content, *pool_, options_.context, sink));
-    TILEKV_ASSIGN_OR_RETURN(metadata, DecodeMetadata(AsBytes(sink.text())));
-  }
-  TILEKV_ASSIGN_OR_RETURN(manifest_,
-                          AssembleManifest(std::move(root), std::move(pages), std::move(metadata)));
-  return absl::OkStatus();
-}
-
-std::string ModelReader::full_name() const {
-  ModelName name{.ns = version_.ns(),
-                 .name = version_.name(),
-                 .version = std::to_string(version_.record().number())};
-  return name.ToString();
-}
+std::string ModelReader::full_name() const { return FullName(version_); }
 
 absl::StatusOr<std::shared_ptr<const TensorEntry>> ModelReader::Find(std::string_view tensor) {
   const TensorEntry* entry = manifest_.FindTensor(tensor);

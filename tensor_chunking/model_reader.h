@@ -30,7 +30,8 @@
 namespace tilekv {
 
 struct ReaderOptions {
-  // Of what is in flight, destinations not counted.
+  // Of what is in flight and of the manifest, destinations not counted. A manifest that needs more
+  // than half of it leaves a quarter for what is in flight.
   uint64_t memory_bytes = DefaultClientMemoryBytes();
   int threads = 0;  // 0: as many as the machine has processors, at least 2
   // False: tensors are not checked against their ids, only lengths are. For who trusts network and
@@ -128,24 +129,25 @@ class ModelReader {
 
   KvStore& store() { return store_; }
   BufferPool& pool() { return *pool_; }
-  // Of reads into memory of the caller's: half of the reader's.
+  // Of reads into memory of the caller's: half of what the manifest leaves of the reader's.
   ByteBudget& budget() { return *budget_; }
-  uint64_t stream_memory_bytes() const { return options_.memory_bytes / 2; }
+  uint64_t stream_memory_bytes() const { return budget_->total_bytes(); }
   const ReaderOptions& options() const { return options_; }
 
  private:
-  ModelReader(KvStore& store, const ReaderOptions& options);
-  absl::Status LoadManifest(const std::string& root_content);
+  ModelReader(KvStore& store, const ReaderOptions& options, v1::VersionInfo version,
+              Manifest manifest);
   absl::Status CheckSize(std::string_view tensor, uint64_t bytes, MutableBytes out) const;
   absl::StatusOr<std::vector<SelectedTensor>> Select(const std::vector<std::string>& tensors);
 
   KvStore& store_;
-  ReaderOptions options_;
+  const ReaderOptions options_;
+  const v1::VersionInfo version_;
+  const Manifest manifest_;
+  const uint64_t memory_bytes_;  // for what is in flight
   std::shared_ptr<BufferPool> pool_;
   std::unique_ptr<ByteBudget> budget_;
   TileReader tiles_;
-  v1::VersionInfo version_;
-  Manifest manifest_;
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<const TensorEntry>, std::less<>> listed_
       ABSL_GUARDED_BY(mutex_);  // tensors whose tile lists have been read

@@ -459,5 +459,21 @@ TEST(ModelWriter, ManySmallTensorsMakeFewObjects) {
   EXPECT_GE(stream->peak_bytes(), 2 * kMiB);
 }
 
+TEST(ModelReader, AManifestOfManyTensorsTakesItsShareOfTheMemory) {
+  auto store = *OpenMemoryStore();
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 10'000; ++i) {
+    tensors.push_back(MakeTensor("t." + std::to_string(i), DType::kF32, {1}, i));
+  }
+  ModelName name{.ns = "t", .name = "m"};
+  ASSERT_TRUE(WriteModel(*store, name, InputOf(tensors)).ok());
+  auto reader = *ModelReader::Open(*store, name, {.memory_bytes = 16 * kMiB});
+  EXPECT_GT(reader->manifest().memory_bytes(), 2 * kMiB);
+  EXPECT_LE(2 * (reader->budget().total_bytes() + reader->manifest().memory_bytes()), 16 * kMiB);
+  // However large it is, something is left.
+  reader = *ModelReader::Open(*store, name, {.memory_bytes = kMiB});
+  EXPECT_EQ(reader->budget().total_bytes(), kMiB / 8);
+}
+
 }  // namespace
 }  // namespace tilekv

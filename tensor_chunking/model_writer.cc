@@ -79,6 +79,7 @@ class WritePass {
         pool_(pool),
         budget_(budget),
         session_(session) {
+    manifest_.tensors.reserve(plan.tensors.size() + input.aliases.size());
     for (const PlannedTensor& tensor : plan.tensors) {
       manifest_.tensors.push_back(
           {.name = tensor.source->name,
@@ -313,6 +314,16 @@ bool ConditionFails(const WriteCondition& condition, uint64_t latest) {
   return false;
 }
 
+// Gives its root. Of many tensors a manifest takes much memory, so it goes as soon as it is
+// encoded.
+absl::StatusOr<ObjectRef> PutManifest(Manifest manifest, uint64_t max_object_bytes,
+                                      WriteSession& session) {
+  TILEKV_ASSIGN_OR_RETURN(auto encoded, EncodeManifest(manifest, max_object_bytes));
+  manifest = {};
+  TILEKV_RETURN_IF_ERROR(session.PutEncoded(encoded));
+  return encoded.back().ref;
+}
+
 absl::StatusOr<std::optional<ObjectRef>> PutSourceFiles(
     const std::optional<SourceFilesInput>& input, uint64_t max_object_bytes,
     WriteSession& session) {
@@ -349,43 +360,48 @@ absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
   }
   TILEKV_ASSIGN_OR_RETURN(WritePlan plan,
                           PlanUnits(input, max_object_bytes, options, TileShapesOf(base.get())));
-  auto pool = BufferPool::Create(options.memory_bytes / 4);
-  ByteBudget budget(options.memory_bytes);
+  const uint64_t in_flight_bytes =
+      options.memory_bytes - std::min(plan.memory_bytes(), options.memory_bytes / 2);
+  auto pool = BufferPool::Create(in_flight_bytes / 4);
+  ByteBudget budget(in_flight_bytes);
   CommitFacts facts{.tensors = plan.tensors.size(), .logical_bytes = plan.logical_bytes};
   if (options.base.has_value()) facts.base = VersionOf(*base);
   base.reset();  // its manifest is not needed any more
-  return CommitInSession(
+  auto report = CommitInSession(
       store, target, options, facts, [&](WriteSession& session) -> absl::StatusOr<CommitTrees> {
         WritePass pass(input, options, plan, max_object_bytes, *pool, budget, session);
         TILEKV_ASSIGN_OR_RETURN(Manifest manifest, pass.Run());
         CommitTrees trees;
-        TILEKV_ASSIGN_OR_RETURN(auto encoded, EncodeManifest(manifest, max_object_bytes));
-        TILEKV_RETURN_IF_ERROR(session.PutEncoded(encoded));
-        trees.root = encoded.back().ref;
+        TILEKV_ASSIGN_OR_RETURN(trees.root,
+                                PutManifest(std::move(manifest), max_object_bytes, session));
         TILEKV_ASSIGN_OR_RETURN(trees.sources,
                                 PutSourceFiles(input.source_files, max_object_bytes, session));
         trees.tiles = plan.tiles;
         return trees;
       });
+  if (report.ok()) {
+    report->threads = static_cast<int>(
+        std::min<size_t>(WriteThreads(options.threads), std::max<size_t>(plan.units.size(), 1)));
+  }
+  return report;
 }
 
-absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(KvStore& store, const ModelName& target,
-                                                    const WriteInput& input,
-                                                    const WriteOptions& options) {
+absl::StatusOr<WriteForecast> PlanWrite(KvStore& store, const ModelName& target,
+                                        const WriteInput& input, const WriteOptions& options) {
   TILEKV_ASSIGN_OR_RETURN(uint64_t max_object_bytes, store.MaxObjectBytes(options.context));
   TILEKV_ASSIGN_OR_RETURN(auto base, OpenBase(store, target, options));
   TILEKV_ASSIGN_OR_RETURN(WritePlan plan,
                           PlanUnits(input, max_object_bytes, options, TileShapesOf(base.get())));
-  std::vector<WritePlanRow> rows;
+  WriteForecast forecast{.rows = {}, .tiles = plan.tiles};
   for (const PlannedTensor& tensor : plan.tensors) {
-    rows.push_back({.name = tensor.source->name,
-                    .dtype = tensor.source->dtype,
-                    .shape = tensor.source->shape,
-                    .tile_shape = tensor.grid.tile_shape(),
-                    .bytes = tensor.bytes,
-                    .tiles = tensor.packed ? 0 : tensor.grid.tile_count()});
+    forecast.rows.push_back({.name = tensor.source->name,
+                             .dtype = tensor.source->dtype,
+                             .shape = tensor.source->shape,
+                             .tile_shape = tensor.grid.tile_shape(),
+                             .bytes = tensor.bytes,
+                             .tiles = tensor.packed ? 0 : tensor.grid.tile_count()});
   }
-  return rows;
+  return forecast;
 }
 
 }  // namespace tilekv

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvstore/kv_store.h"
@@ -48,8 +49,9 @@ struct SideFileSource {
 // headers and index in `files` are filled in by the writer.
 struct SourceFilesInput {
   SourceFiles files;
-  std::vector<std::string> headers;  // verbatim, one for each of files.files
-  std::string index;                 // verbatim, where files.index is set
+  // Verbatim, one for each of files.files; they stay where they are until the write has ended.
+  std::vector<std::string_view> headers;
+  std::string index;  // verbatim, where files.index is set
 };
 
 struct WriteProgress {
@@ -69,6 +71,7 @@ struct WriteOptions {
   // unchanged tiles are shared, and it is recorded as what the version was made from. None: the
   // tile shapes of the target's latest version, where it can be read.
   std::optional<ModelName> base;
+  // Of what is in flight, and of plan and manifest; those leave half of it at least.
   uint64_t memory_bytes = DefaultClientMemoryBytes();
   // 0: twice as many as the machine has processors, since most of the time they wait for the disk.
   int threads = 0;
@@ -96,7 +99,8 @@ struct WriteReport {
   uint64_t new_bytes = 0;
   uint64_t shared_objects = 0;  // linked
   uint64_t shared_bytes = 0;
-  WriteCost cost;  // of all passes
+  WriteCost cost;   // of all passes
+  int threads = 0;  // that had work
 };
 
 absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
@@ -111,9 +115,12 @@ struct WritePlanRow {
   uint64_t bytes = 0;
   uint64_t tiles = 0;  // 0: in a pack
 };
-absl::StatusOr<std::vector<WritePlanRow>> PlanWrite(KvStore& store, const ModelName& target,
-                                                    const WriteInput& input,
-                                                    const WriteOptions& options = {});
+struct WriteForecast {
+  std::vector<WritePlanRow> rows;  // in name order
+  uint64_t tiles = 0;              // as WriteReport has them
+};
+absl::StatusOr<WriteForecast> PlanWrite(KvStore& store, const ModelName& target,
+                                        const WriteInput& input, const WriteOptions& options = {});
 
 // A new version in which one slice of one tensor is replaced; every tile that the slice does not
 // touch is shared. `content` is row-major, of the slice's shape. The base must still be the latest

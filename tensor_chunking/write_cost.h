@@ -10,6 +10,9 @@ namespace tilekv {
 
 struct WriteCost {
   int64_t source_nanos = 0;  // reading what is to be stored
+  // Where the source tells (model_files.h): decoding it, and bringing its elements into order.
+  int64_t inflate_nanos = 0;
+  int64_t turn_nanos = 0;
   int64_t hash_nanos = 0;
   int64_t link_nanos = 0;  // asking what is there already
   int64_t put_nanos = 0;   // sending, until it is on the disk; coding and waits before retries are
@@ -21,6 +24,8 @@ struct WriteCost {
 
   void Add(const WriteCost& more) {
     source_nanos += more.source_nanos;
+    inflate_nanos += more.inflate_nanos;
+    turn_nanos += more.turn_nanos;
     hash_nanos += more.hash_nanos;
     link_nanos += more.link_nanos;
     put_nanos += more.put_nanos;

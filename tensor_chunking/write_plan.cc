@@ -125,9 +125,25 @@ absl::Status CheckNames(const WriteInput& input, const std::vector<PlannedTensor
 
 }  // namespace
 
+uint64_t WritePlan::memory_bytes() const {
+  constexpr uint64_t kBlock = 16;  // of each, for the allocator's own sake
+  uint64_t sum = units.capacity() * sizeof(WriteUnit);
+  for (const Pack& pack : packs) {
+    sum += sizeof pack + pack.entries.capacity() * sizeof(PackEntry);
+  }
+  for (const PlannedTensor& tensor : tensors) {
+    // Shape, tile shape and counts in the grid; name, shape, tile shape and tiles in the manifest.
+    sum += sizeof(PlannedTensor) + sizeof(TensorEntry) + 7 * kBlock + tensor.source->name.size() +
+           5 * tensor.grid.rank() * sizeof(uint64_t) +
+           (tensor.packed ? 1 : tensor.grid.tile_count()) * sizeof(TileRef);
+  }
+  return sum;
+}
+
 absl::StatusOr<WritePlan> PlanUnits(const WriteInput& input, uint64_t max_object_bytes,
                                     const WriteOptions& options, const BaseTileShape& base_shape) {
   WritePlan plan;
+  plan.tensors.reserve(input.tensors.size());
   for (const TensorSource& source : input.tensors) {
     auto planned = PlanTensor(source, max_object_bytes, options, base_shape);
     if (!planned.ok()) {

@@ -45,6 +45,9 @@ struct WritePlan {
   std::vector<WriteUnit> units;
   uint64_t logical_bytes = 0;  // tensors and side files
   uint64_t tiles = 0;          // objects that hold tensor content
+
+  // About what the plan, and the manifest that is made by it, take of this process's memory.
+  uint64_t memory_bytes() const;
 };
 
 // `base_shape` gives the tile shape of a tensor of the base, or null. INVALID_ARGUMENT names a

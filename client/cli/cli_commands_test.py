@@ -265,6 +265,19 @@ class Models(CliTest):
         self.assertGreater(embed["tiles"], 1)
         self.assertEqual(embed["shape"], [1000, 1024])
         self.fails(NOT_FOUND, "model", "show", "other")
+        # Tensors in packs too are counted as the import does.
+        self.assertEqual(plan["tiles"],
+                         self.as_json("model", "import", "other", self.path("model"))["tiles"])
+
+    def test_a_destination_is_named_as_it_was_asked_for(self):
+        self.tilekv("model", "import", "m", self.path("model"))
+        error = self.fails(NOT_FOUND, "model", "export", "m",
+                           self.path("none/out.safetensors"))
+        self.assertIn("none/out.safetensors' cannot be written: its folder is not there", error)
+        self.assertNotIn(".tmp", error)
+        self.assertIn(" to folder ", self.tilekv("model", "export", "m", self.path("out.txt")))
+        self.assertIn("'nofile' is not there",
+                      self.fails(NOT_FOUND, "model", "import", "m", "nofile"))
 
     def test_files_left_out_are_listed_with_sizes_and_reasons(self):
         self.write("model/pytorch_model.bin", b"12345")
@@ -322,7 +335,9 @@ class Models(CliTest):
         for words in (["load", "m"], ["export", "m", self.path("out")],
                       ["import", "other", self.path("model")], ["load", "m", "--no-verify"]):
             told = self.as_json("model", *words, "--explain")["explain"]
-            self.assertAlmostEqual(sum(part["share"] for part in told["parts"]), 1)
+            # The destination is written beside the rest.
+            self.assertAlmostEqual(sum(part["share"] for part in told["parts"]
+                                       if part["part"] != "destination"), 1)
             self.assertIn("of the time was spent", told["limit"])
             parts = {part["part"] for part in told["parts"]}
             self.assertEqual("verify" in parts, words[0] != "import" and "--no-verify" not in words)

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kNodeScheme = "tilekv://";
 // What whole leaves and blocks add to a sensible read.
 constexpr double kReadTooMuch = 1.1;
+constexpr char kRest[] = "rest";
 
 // "": the store is in this process.
 std::string NodeOf(const std::string& uri) {
@@ -24,17 +25,53 @@ double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 
 std::string Percent(double share) { return fmt::format("{:.0f} %", share * 100); }
 
-// Keeps what took time, most first.
-void SetParts(Explanation& explanation, std::vector<Explanation::Part> parts) {
-  for (Explanation::Part& part : parts) {
-    if (part.nanos > 0) explanation.parts.push_back(std::move(part));
+using Part = Explanation::Part;
+using Of = Explanation::Of;
+
+// In the time of all threads; a thread beside them has its own.
+double Weight(const Explanation& explanation, const Part& part) {
+  const double nanos = static_cast<double>(part.nanos);
+  switch (part.of) {
+    case Of::kThreads:
+      return nanos;
+    case Of::kOneAlone:
+      return nanos * std::max(explanation.run.threads, 1);
+    case Of::kOneBeside:
+      return 0;
   }
-  std::stable_sort(explanation.parts.begin(), explanation.parts.end(),
-                   [](const auto& a, const auto& b) { return a.nanos > b.nanos; });
+  return 0;
 }
 
-const Explanation::Part* FindPart(const Explanation& explanation, std::string_view key) {
-  for (const Explanation::Part& part : explanation.parts) {
+double WeightOfAll(const Explanation& explanation) {
+  double sum = 0;
+  for (const Part& part : explanation.parts) sum += Weight(explanation, part);
+  return sum;
+}
+
+double RunNanos(const Explanation& explanation) {
+  return explanation.run.seconds * 1e9 * explanation.run.threads;
+}
+
+// Keeps what took time, most first, and what is left of the run.
+void SetParts(Explanation& explanation, std::vector<Part> parts) {
+  for (Part& part : parts) {
+    if (part.nanos > 0) explanation.parts.push_back(std::move(part));
+  }
+  if (explanation.parts.empty()) return;
+  const double rest = RunNanos(explanation) - WeightOfAll(explanation);
+  if (rest > 0) {
+    explanation.parts.push_back({kRest,
+                                 "on nothing of this (setting up, handing over, nothing to do)",
+                                 "not known", static_cast<int64_t>(rest)});
+  }
+  std::stable_sort(explanation.parts.begin(), explanation.parts.end(),
+                   [&](const Part& a, const Part& b) {
+                     return ShareOf(explanation, a) > ShareOf(explanation, b);
+                   });
+}
+
+const Part* FindPart(const Explanation& explanation, std::string_view key) {
+  for (const Part& part : explanation.parts) {
     if (part.key == key) return &part;
   }
   return nullptr;
@@ -42,12 +79,10 @@ const Explanation::Part* FindPart(const Explanation& explanation, std::string_vi
 
 // Readers that wait for memory wait for whoever takes what they have read: where that is a slow
 // destination, memory is not what is missing.
-const Explanation::Part* LimitOf(const Explanation& explanation) {
-  const Explanation::Part* largest = &explanation.parts.front();
-  const Explanation::Part* destination = FindPart(explanation, "destination");
-  bool writes_mostly =
-      destination != nullptr && Seconds(destination->nanos) * 2 >= explanation.run.seconds;
-  return writes_mostly ? destination : largest;
+const Part& LimitOf(const Explanation& explanation) {
+  const Part* destination = FindPart(explanation, "destination");
+  bool writes_mostly = destination != nullptr && ShareOf(explanation, *destination) >= 0.5;
+  return writes_mostly ? *destination : explanation.parts.front();
 }
 
 std::vector<std::string> AdviceFor(const Explanation& explanation, std::string_view key) {
@@ -69,6 +104,10 @@ std::vector<std::string> AdviceFor(const Explanation& explanation, std::string_v
     return {"the node is overloaded: fewer clients at once, or more memory for it"};
   if (key == "destination") return {"a faster disk for the destination"};
   if (key == "source") return {"a faster disk for the source"};
+  if (key == "inflate") return {"numpy.savez, which does not deflate"};
+  if (key == "turn") {
+    return {"arrays in C order and of this machine's byte order, as numpy.ascontiguousarray gives"};
+  }
   if (key == "put") {
     return {"'tilekv perf' compares the store with disk and network",
             "coded tiles are fewer bytes: '--codec auto'"};
@@ -80,19 +119,20 @@ std::vector<std::string> AdviceFor(const Explanation& explanation, std::string_v
 
 void Conclude(Explanation& explanation) {
   if (explanation.parts.empty()) return;
-  const Explanation::Part& limit = *LimitOf(explanation);
-  bool whole = limit.key == "destination";  // one thread's time is compared with the clock's
-  double share =
-      whole ? Seconds(limit.nanos) / explanation.run.seconds : ShareOf(explanation, limit);
+  const Part& limit = LimitOf(explanation);
   explanation.limit = fmt::format("{}: {} of the time was spent {}", limit.who,
-                                  Percent(std::min(share, 1.0)), limit.what);
+                                  Percent(ShareOf(explanation, limit)), limit.what);
   explanation.advice = AdviceFor(explanation, limit.key);
   const auto asked = static_cast<double>(explanation.asked_bytes);
-  if (asked > 0 && static_cast<double>(explanation.received_bytes) > asked * kReadTooMuch) {
-    explanation.advice.push_back(
-        fmt::format("{:.1f} times the bytes asked for were read: another layout fits better",
-                    static_cast<double>(explanation.received_bytes) / asked));
-  }
+  const auto received = static_cast<double>(explanation.received_bytes);
+  if (asked == 0 || received <= asked * kReadTooMuch) return;
+  // Which small tensors share an object goes by their names: a layout has no say in it.
+  const bool packs = explanation.run.packed_bytes > explanation.run.bytes / 2;
+  explanation.advice.push_back(
+      fmt::format("{:.1f} times the bytes asked for were read: {}", received / asked,
+                  packs ? "small tensors share objects in the order of their names, and were asked "
+                          "for in another or in part"
+                        : "another layout fits better"));
 }
 
 double BytesPerSecond(const ExplainedRun& run) {
@@ -125,7 +165,8 @@ Explanation ExplainRead(const ExplainedRun& run, const ReadStats& stats,
                  {"place", "copying to where it goes", "the processor", stats.times.place_nanos},
                  {"budget", "waiting for memory", "memory", stats.budget_nanos},
                  {"retry", "waiting to try again", "the node", stats.retry_nanos},
-                 {"destination", "writing the destination", "the destination", destination_nanos}});
+                 {"destination", "writing the destination", "the destination", destination_nanos,
+                  Of::kOneBeside}});
   Conclude(out);
   return out;
 }
@@ -135,27 +176,34 @@ Explanation ExplainWrite(const ExplainedRun& run, const WriteCost& cost) {
   out.retries = cost.put.retries;
   const std::string node = NodeOf(run.store_uri);
   out.slowest = {.nanos = cost.slowest_put_nanos, .node = node};
-  SetParts(out,
-           {{"source", "reading the source", "the source", cost.source_nanos},
-            {"hash", "hashing", "the processor", cost.hash_nanos},
-            {"link", "asking what the store has", node.empty() ? "the disk" : "the node",
-             cost.link_nanos},
-            {"encode", "coding", "the processor", cost.put.encode_nanos},
-            {"put",
-             node.empty() ? "writing to the store's disk"
-                          : fmt::format("sending to node {} until it was on its disk", node),
-             node.empty() ? "the disk" : "the network or the node's disk", cost.put_nanos},
-            {"commit", "committing", node.empty() ? "the disk" : "the node", cost.commit_nanos},
-            {"budget", "waiting for memory", "memory", cost.budget_nanos},
-            {"retry", "waiting to try again", "the node", cost.put.retry_nanos}});
+  SetParts(out, {{"source", "reading the source", "the source", cost.source_nanos},
+                 {"inflate", "inflating the source", "the processor", cost.inflate_nanos},
+                 {"turn", "turning the source's elements around", "the processor", cost.turn_nanos},
+                 {"hash", "hashing", "the processor", cost.hash_nanos},
+                 {"link", "asking what the store has", node.empty() ? "the disk" : "the node",
+                  cost.link_nanos},
+                 {"encode", "coding", "the processor", cost.put.encode_nanos},
+                 {"put",
+                  node.empty() ? "writing to the store's disk"
+                               : fmt::format("sending to node {} until it was on its disk", node),
+                  node.empty() ? "the disk" : "the network or the node's disk", cost.put_nanos},
+                 {"commit", "committing", node.empty() ? "the disk" : "the node", cost.commit_nanos,
+                  Of::kOneAlone},
+                 {"budget", "waiting for memory", "memory", cost.budget_nanos},
+                 {"retry", "waiting to try again", "the node", cost.put.retry_nanos}});
   Conclude(out);
   return out;
 }
 
-double ShareOf(const Explanation& explanation, const Explanation::Part& part) {
-  int64_t sum_nanos = 0;
-  for (const Explanation::Part& each : explanation.parts) sum_nanos += each.nanos;
-  return sum_nanos == 0 ? 0 : static_cast<double>(part.nanos) / static_cast<double>(sum_nanos);
+double ShareOf(const Explanation& explanation, const Part& part) {
+  double share = 0;
+  if (part.of == Of::kOneBeside) {
+    share = static_cast<double>(part.nanos) / (explanation.run.seconds * 1e9);
+  } else {
+    const double all = std::max(RunNanos(explanation), WeightOfAll(explanation));
+    share = all == 0 ? 0 : Weight(explanation, part) / all;
+  }
+  return std::min(share, 1.0);
 }
 
 std::string ExplanationText(const Explanation& explanation) {
@@ -167,18 +215,19 @@ std::string ExplanationText(const Explanation& explanation) {
                       FormatSize(explanation.received_bytes),
                       Counted(explanation.exchanges, "exchange"));
   }
-  out += fmt::format("; {:.2f} GB/s; {} tried again", BytesPerSecond(explanation.run) / 1e9,
+  out += fmt::format("; {} of content, {}/s; {} tried again", FormatSize(explanation.run.bytes),
+                     FormatSize(static_cast<uint64_t>(BytesPerSecond(explanation.run))),
                      Counted(explanation.retries, "call"));
   if (explanation.parts.empty()) return out;
   size_t width = 0;
-  for (const Explanation::Part& part : explanation.parts) {
+  for (const Part& part : explanation.parts) {
     width = std::max(width, part.what.size());
   }
   std::string title = "TIME OF ALL THREADS";
   width = std::max(width, title.size());
-  out += fmt::format("\n\n{:<{}}  {:>10}  {:>5}", title, width, "SECONDS", "SHARE");
-  for (const Explanation::Part& part : explanation.parts) {
-    out += fmt::format("\n{:<{}}  {:>10.3f}  {:>5}", part.what, width, Seconds(part.nanos),
+  out += fmt::format("\n\n{:<{}}  {:>10}  {:>6}", title, width, "SECONDS", "OF RUN");
+  for (const Part& part : explanation.parts) {
+    out += fmt::format("\n{:<{}}  {:>10.3f}  {:>6}", part.what, width, Seconds(part.nanos),
                        Percent(ShareOf(explanation, part)));
   }
   out += "\n\nlimit: " + explanation.limit;
@@ -200,7 +249,7 @@ Json ExplanationJson(const Explanation& explanation) {
   }
   json["retries"] = explanation.retries;
   json["parts"] = Json::array();
-  for (const Explanation::Part& part : explanation.parts) {
+  for (const Part& part : explanation.parts) {
     json["parts"].push_back({{"part", part.key},
                              {"seconds", Seconds(part.nanos)},
                              {"share", ShareOf(explanation, part)}});

@@ -18,14 +18,20 @@ struct ExplainedRun {
   double seconds = 0;
   uint64_t bytes = 0;  // of content
   uint64_t memory_bytes = 0;
+  int threads = 0;            // that had work; 0: not known, then what they did is all there was
+  uint64_t packed_bytes = 0;  // of `bytes`, in objects that small tensors share
 };
 
 struct Explanation {
+  // Whose time a part is: all working threads', added up; that of the one thread while the others
+  // have nothing to do; or one's that works beside them.
+  enum class Of { kThreads, kOneAlone, kOneBeside };
   struct Part {
     std::string key;   // for programs: "fetch"
     std::string what;  // follows "the time was spent"
     std::string who;   // what would have to be faster
     int64_t nanos = 0;
+    Of of = Of::kThreads;
   };
   ExplainedRun run;
   bool is_write = false;
@@ -35,8 +41,10 @@ struct Explanation {
   uint64_t exchanges = 0;
   uint64_t retries = 0;
   SlowestExchange slowest;
-  std::vector<Part> parts;  // what took any time, most first; times of all threads added up
-  std::string limit;        // a sentence; "" where nothing took time
+  // What took any time, most first. "rest" is what is in no other of them: it is not known for
+  // what.
+  std::vector<Part> parts;
+  std::string limit;  // a sentence; "" where nothing took time
   std::vector<std::string> advice;
 };
 
@@ -44,7 +52,7 @@ struct Explanation {
 Explanation ExplainRead(const ExplainedRun& run, const ReadStats& stats, int64_t destination_nanos);
 Explanation ExplainWrite(const ExplainedRun& run, const WriteCost& cost);
 
-// Of the sum of all parts, 0 to 1.
+// Of the run, 0 to 1: all shares are 1 together, but for that of a thread beside the others.
 double ShareOf(const Explanation& explanation, const Explanation::Part& part);
 // Several lines, without the last one's end.
 std::string ExplanationText(const Explanation& explanation);

@@ -73,9 +73,61 @@ TEST(Explain, AnImportNamesWhatItsThreadsDid) {
             "the network or the node's disk: 75 % of the time was spent sending to node n1:7070 "
             "until it was on its disk");
   std::string text = ExplanationText(told);
-  EXPECT_THAT(text, HasSubstr("sent 7 B"));
+  EXPECT_THAT(text, HasSubstr("sent 7 B; 1.0 MiB of content, 1.0 MiB/s"));
   EXPECT_THAT(text, HasSubstr("2 calls tried again"));
   EXPECT_EQ(ExplanationJson(told)["parts"][0]["part"], "put");
+}
+
+TEST(Explain, WhatIsInNoPartIsShownAndWhereItIsMostNoLimitIsNamed) {
+  ReadStats stats;
+  stats.times.verify_nanos = kSecond / 5;
+  ExplainedRun run = OneSecondFrom("file:/store");
+  run.threads = 2;
+  Explanation told = ExplainRead(run, stats, 0);
+  ASSERT_EQ(told.parts.size(), 2U);
+  EXPECT_EQ(told.parts[0].key, "rest");
+  EXPECT_NEAR(ShareOf(told, told.parts[0]), 0.9, 0.001);
+  EXPECT_THAT(told.limit, HasSubstr("not known: 90 % of the time"));
+  EXPECT_THAT(told.advice, IsEmpty());
+  EXPECT_THAT(ExplanationText(told), HasSubstr("on nothing of this"));
+}
+
+TEST(Explain, AShareIsTheSameInTheTableAndInTheLimit) {
+  ReadStats stats;
+  stats.times.verify_nanos = kSecond / 2;
+  ExplainedRun run = OneSecondFrom("file:/store");
+  run.threads = 2;
+  Explanation told = ExplainRead(run, stats, kSecond * 3 / 4);
+  EXPECT_THAT(told.limit, HasSubstr("the destination: 75 %"));
+  EXPECT_EQ(told.parts[0].key, "destination");
+  EXPECT_DOUBLE_EQ(ShareOf(told, told.parts[0]), 0.75);
+}
+
+TEST(Explain, ACommitThatKeepsAllThreadsWaitingIsTheLimit) {
+  WriteCost cost{.hash_nanos = kSecond / 2, .commit_nanos = kSecond * 4 / 5};
+  ExplainedRun run = OneSecondFrom("file:/store");
+  run.threads = 4;
+  EXPECT_EQ(ExplainWrite(run, cost).limit, "the disk: 80 % of the time was spent committing");
+}
+
+TEST(Explain, ASourceThatIsInflatedOrTurnedAroundIsNoSlowDisk) {
+  WriteCost inflated{.source_nanos = 1, .inflate_nanos = kSecond};
+  Explanation told = ExplainWrite(OneSecondFrom("file:/store"), inflated);
+  EXPECT_THAT(told.limit, HasSubstr("the processor: "));
+  EXPECT_THAT(told.advice, ElementsAre(HasSubstr("numpy.savez")));
+  WriteCost turned{.source_nanos = 1, .turn_nanos = kSecond};
+  EXPECT_THAT(ExplainWrite(OneSecondFrom("file:/store"), turned).advice,
+              ElementsAre(HasSubstr("C order")));
+}
+
+TEST(Explain, PacksHaveNoLayoutThatCouldFitBetter) {
+  ReadStats stats{.asked_bytes = 100, .received_bytes = 250};
+  stats.times.fetch_nanos = kSecond;
+  ExplainedRun run = OneSecondFrom("file:/store");
+  run.packed_bytes = run.bytes;
+  const std::vector<std::string> advice = ExplainRead(run, stats, 0).advice;
+  EXPECT_THAT(advice, Not(Contains(HasSubstr("layout"))));
+  EXPECT_THAT(advice, Contains(HasSubstr("2.5 times the bytes")));
 }
 
 TEST(Explain, NothingThatTookTimeHasNoLimit) {

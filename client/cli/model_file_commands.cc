@@ -21,6 +21,7 @@
 #include "tensor_chunking/formats/source_folder.h"
 #include "tensor_chunking/model_files.h"
 #include "tensor_chunking/model_writer.h"
+#include "tensor_chunking/tile_reader.h"
 
 namespace tilekv {
 namespace {
@@ -44,6 +45,26 @@ std::string Rate(uint64_t bytes, double seconds) {
   if (seconds <= 0) return FormatSize(bytes);
   return fmt::format("{} in {:.1f} s, {}/s", FormatSize(bytes), seconds,
                      FormatSize(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)));
+}
+
+uint64_t PackedBytes(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const TensorEntry& tensor : manifest.tensors) {
+    for (const TileRef& tile : tensor.tiles) bytes += tile.is_part() ? tile.length_bytes : 0;
+  }
+  return bytes;
+}
+
+// Of a read of `bytes` with these statistics.
+ExplainedRun ReadRun(const Context& context, ModelReader& reader, double seconds, uint64_t bytes,
+                     const ReadStats& stats) {
+  const auto threads = static_cast<uint64_t>(DefaultThreads(reader.options().threads));
+  return {.store_uri = reader.store().uri(),
+          .seconds = seconds,
+          .bytes = bytes,
+          .memory_bytes = context.options().memory_bytes,
+          .threads = static_cast<int>(std::clamp<uint64_t>(stats.exchanges, 1, threads)),
+          .packed_bytes = PackedBytes(reader.manifest())};
 }
 
 // What --explain adds to a command's result.
@@ -111,11 +132,10 @@ void RemarkOnSource(const Context& context, const ModelSource& source) {
   }
 }
 
-absl::Status PrintPlanJson(Output& out, const ModelSource& source,
-                           const std::vector<WritePlanRow>& plan) {
+absl::Status PrintPlanJson(Output& out, const ModelSource& source, const WriteForecast& forecast) {
   Json json;
   json["tensors"] = Json::array();
-  for (const WritePlanRow& row : plan) {
+  for (const WritePlanRow& row : forecast.rows) {
     json["tensors"].push_back({{"name", JsonText(row.name)},
                                {"dtype", DTypeName(row.dtype)},
                                {"shape", row.shape},
@@ -123,6 +143,7 @@ absl::Status PrintPlanJson(Output& out, const ModelSource& source,
                                {"tiles", row.tiles},
                                {"bytes", row.bytes}});
   }
+  json["tiles"] = forecast.tiles;
   json["side_files"] = Json::array();
   for (const SourceSideFile& file : source.side_files()) {
     json["side_files"].push_back(
@@ -135,16 +156,15 @@ absl::Status PrintPlanJson(Output& out, const ModelSource& source,
 absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelName& target,
                               const ModelSource& source, const WriteOptions& options) {
   WriteInput input = InputFromSource(source);
-  TILEKV_ASSIGN_OR_RETURN(std::vector<WritePlanRow> plan, PlanWrite(store, target, input, options));
+  TILEKV_ASSIGN_OR_RETURN(WriteForecast forecast, PlanWrite(store, target, input, options));
+  const std::vector<WritePlanRow>& plan = forecast.rows;
   if (context.out().is_json()) {
-    TILEKV_RETURN_IF_ERROR(PrintPlanJson(context.out(), source, plan));
+    TILEKV_RETURN_IF_ERROR(PrintPlanJson(context.out(), source, forecast));
     return kExitDone;
   }
   ListPrinter printer(
       context.out(), {{"TENSOR"}, {"DTYPE"}, {"SHAPE"}, {"TILE"}, {"TILES", true}, {"SIZE", true}});
-  uint64_t tiles = 0;
   for (const WritePlanRow& row : plan) {
-    tiles += row.tiles;
     TILEKV_RETURN_IF_ERROR(
         printer.Add({{Printable(row.name), std::string(DTypeName(row.dtype)),
                       FormatShape(row.shape), FormatShape(row.tile_shape),
@@ -153,7 +173,7 @@ absl::StatusOr<int> PrintPlan(Context& context, KvStore& store, const ModelName&
   }
   TILEKV_RETURN_IF_ERROR(printer.Finish("no tensors"));
   context.Remark(fmt::format("would import {} ({}) in {}, and {}", Counted(plan.size(), "tensor"),
-                             FormatSize(source.tensor_bytes()), Counted(tiles, "tile"),
+                             FormatSize(source.tensor_bytes()), Counted(forecast.tiles, "tile"),
                              Counted(source.side_files().size(), "side file")));
   return kExitDone;
 }
@@ -200,7 +220,11 @@ absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
                      fmt::format("the latest version of '{}' is {}; nothing was imported",
                                  target.ToString(), report.latest_found));
   }
-  ExplainedRun run{store->uri(), progress->seconds(), report.logical_bytes, options.memory_bytes};
+  ExplainedRun run{.store_uri = store->uri(),
+                   .seconds = progress->seconds(),
+                   .bytes = report.logical_bytes,
+                   .memory_bytes = options.memory_bytes,
+                   .threads = report.threads};
   TILEKV_RETURN_IF_ERROR(PrintImported(context, source, report, run, arguments.Has("--explain")));
   return kExitDone;
 }
@@ -243,14 +267,13 @@ absl::StatusOr<int> ModelExport(Context& context, const Arguments& arguments) {
   json["tensors"] = report.tensors;
   json["bytes"] = report.bytes;
   json["as_imported"] = report.as_imported;
-  std::string text =
-      fmt::format("{} to {}: {}, {}, {}{}", VersionText(reader->version()),
-                  Printable(arguments.Word(1)), Counted(report.tensors, "tensor"),
-                  Counted(report.files.size(), "file"), Rate(report.bytes, progress->seconds()),
-                  report.as_imported ? "\nweights in the files that they were imported from" : "");
+  std::string text = fmt::format(
+      "{} to {}{}: {}, {}, {}{}", VersionText(reader->version()), report.is_folder ? "folder " : "",
+      Printable(arguments.Word(1)), Counted(report.tensors, "tensor"),
+      Counted(report.files.size(), "file"), Rate(report.bytes, progress->seconds()),
+      report.as_imported ? "\nweights in the files that they were imported from" : "");
   if (arguments.Has("--explain")) {
-    ExplainedRun run{reader->store().uri(), progress->seconds(), report.bytes,
-                     context.options().memory_bytes};
+    ExplainedRun run = ReadRun(context, *reader, progress->seconds(), report.bytes, report.read);
     Explain(ExplainRead(run, report.read, report.write_nanos), text, json);
   }
   TILEKV_RETURN_IF_ERROR(context.Done(text, json));
@@ -278,7 +301,7 @@ absl::StatusOr<int> ModelLoad(Context& context, const Arguments& arguments) {
   std::string text =
       fmt::format("{}: {}", VersionText(reader->version()), Rate(report.bytes, seconds));
   if (arguments.Has("--explain")) {
-    ExplainedRun run{reader->store().uri(), seconds, report.bytes, context.options().memory_bytes};
+    ExplainedRun run = ReadRun(context, *reader, seconds, report.bytes, report.read);
     Explain(ExplainRead(run, report.read, 0), text, json);
   }
   TILEKV_RETURN_IF_ERROR(context.Done(text, json));
