@@ -23,17 +23,21 @@ struct PerfOptions {
   uint64_t bytes = 0;   // at most so many are stored
   int64_t seconds = 0;  // for each figure
   int threads = 1;
+  // A folder on the disk of a node on this machine; "": that disk is not measured. A store in a
+  // directory has its own.
+  std::string disk_folder;
   CallContext context;
 };
 
 struct PerfReport {
   uint64_t tile_bytes = 0;
-  // What the machine does without a store. Of disk and network one is measured, or none.
+  // What the machine does without a store. Of disk and network what there is is measured, where it
+  // can be.
   PerfFigure hash;
   std::optional<PerfFigure> disk_write;
   std::optional<PerfFigure> disk_read;
   std::optional<PerfFigure> tcp;
-  std::string not_measured;  // why there is neither
+  std::string not_measured;  // what is not, and why
   // What the store does.
   PerfFigure put;
   PerfFigure get;
@@ -51,11 +55,12 @@ struct PerfNeed {
   double rate = 0;
 };
 struct PerfVerdict {
-  double share = 0;  // of the slowest need's rate
+  double share = 0;  // of the slowest need's rate; 0: of none
   std::string limit;
+  std::string passed;  // needs that the figure is faster than: memory stood in for them
 };
 // Names what limits a figure: the slowest of what it needs, all of it one after the other, or what
-// was not measured (`rest`).
+// was not measured (`rest`). What it is faster than does not limit it.
 PerfVerdict JudgePerf(const PerfFigure& figure, std::vector<PerfNeed> needs,
                       const std::string& rest);
 

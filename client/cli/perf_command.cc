@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kMostSeconds = 3'600;
 
+constexpr uint64_t kLeastPerfBytes = 64 * kKiB;
+
 struct PerfRow {
   std::string what;
   PerfFigure figure;
@@ -32,18 +34,26 @@ std::vector<PerfRow> RowsOf(const PerfReport& report) {
     rows.push_back({"disk read", *report.disk_read, {}});
     put.push_back({"the disk", report.disk_write->rate()});
     get.push_back({"the disk", report.disk_read->rate()});
-  } else if (report.tcp.has_value()) {
+  }
+  if (report.tcp.has_value()) {
     rows.push_back({"tcp", *report.tcp, {}});
     put.push_back({"the network", report.tcp->rate()});
     get.push_back({"the network", report.tcp->rate()});
-    rest = "the node: its disk, or its own work";
-  } else {
+    rest = report.disk_write.has_value() ? "the node's own work"
+                                         : "the node: its disk, or its own work";
+  } else if (!report.disk_write.has_value()) {
     rest = "what was not measured: network, disk, or the node's own work";
   }
   rows.push_back({"put", report.put, JudgePerf(report.put, put, rest)});
   rows.push_back({"get", report.get, JudgePerf(report.get, get, rest)});
   rows.push_back({"slice", report.slice, JudgePerf(report.slice, get, rest)});
   return rows;
+}
+
+std::string LimitText(const PerfVerdict& verdict) {
+  if (verdict.limit.empty()) return "-";
+  if (verdict.passed.empty()) return verdict.limit;
+  return fmt::format("{} (from memory: faster than {})", verdict.limit, verdict.passed);
 }
 
 Json RowJson(const PerfRow& row) {
@@ -55,6 +65,7 @@ Json RowJson(const PerfRow& row) {
   if (!row.verdict.limit.empty()) {
     json["share_of_machine"] = row.verdict.share;
     json["limit"] = row.verdict.limit;
+    json["faster_than"] = row.verdict.passed;
   }
   return json;
 }
@@ -84,7 +95,7 @@ absl::Status PrintReport(Context& context, const PerfReport& report, const std::
           verdict.limit.empty() || verdict.share <= 0
               ? "-"
               : fmt::format("{:.0f} %", verdict.share * 100),
-          verdict.limit.empty() ? "-" : verdict.limit},
+          LimitText(verdict)},
          nullptr}));
   }
   TILEKV_RETURN_IF_ERROR(printer.Finish());
@@ -111,14 +122,17 @@ void GiveRoomBack(Context& context, KvStore& store) {
 absl::StatusOr<int> Perf(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> bytes, arguments.Size("--bytes"));
   TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> seconds, arguments.Number("--seconds"));
-  if (bytes == 0U || (seconds.has_value() && (*seconds == 0 || *seconds > kMostSeconds))) {
+  if (bytes.value_or(kPerfBytes) < kLeastPerfBytes ||
+      (seconds.has_value() && (*seconds == 0 || *seconds > kMostSeconds))) {
     return MakeError(Reason::kInvalidArgument,
-                     fmt::format("--bytes is at least 1, --seconds 1 to {}", kMostSeconds));
+                     fmt::format("--bytes is at least {}, --seconds 1 to {}",
+                                 FormatSizeShort(kLeastPerfBytes), kMostSeconds));
   }
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
   PerfOptions options{.bytes = bytes.value_or(kPerfBytes),
                       .seconds = static_cast<int64_t>(seconds.value_or(kPerfSeconds_s)),
                       .threads = DefaultThreads(0),
+                      .disk_folder = arguments.Value("--disk").value_or(""),
                       .context = context.call()};
   absl::StatusOr<PerfReport> report = MeasureStore(*store, options);
   GiveRoomBack(context, *store);
@@ -136,14 +150,18 @@ CommandSpec PerfSpec() {
       .help =
           "Puts tiles of random bytes, gets them, and gets a slice of each; beside that it hashes, "
           "and writes and reads files in the store's directory (embedded) or sends over the "
-          "loopback (a node on this machine). LIMIT names what is used up. Nothing that is "
+          "loopback (a node on this machine; with --disk also files on its disk). LIMIT names "
+          "what is used up; what is faster than the disk came from memory. Nothing that is "
           "stored gets a name, and all of it is collected afterwards.",
       .flags = {{"--bytes", "", "SIZE",
                  fmt::format("how much is stored at most (default: {})",
                              FormatSizeShort(kPerfBytes))},
                 {"--seconds", "", "S",
-                 fmt::format("time for each figure (default: {})", kPerfSeconds_s)}},
-      .examples = {{"tilekv perf --store tilekv://localhost", "a node on this machine"}},
+                 fmt::format("time for each figure (default: {})", kPerfSeconds_s)},
+                {"--disk", "", "FOLDER",
+                 "a folder on the disk of a node on this machine, for files beside its own"}},
+      .examples = {{"tilekv perf --store tilekv://localhost --disk /srv",
+                    "a node on this machine"}},
       .access = Access::kChange,
       .handler = Perf};
 }

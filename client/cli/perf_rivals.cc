@@ -64,12 +64,9 @@ absl::StatusOr<PerfFigure> Receive(int fd, const PerfOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RawFiles>> RawFiles::Create(const std::string& store_directory) {
+absl::StatusOr<std::unique_ptr<RawFiles>> RawFiles::Create(const std::string& parent) {
   FileSystem& fs = *FileSystem::Posix();
-  // Where a store's unfinished files are, which nobody takes for anything else.
-  const std::string scratch = store_directory + "/tmp";
-  TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(scratch));
-  const std::string folder = fmt::format("{}/perf-{}", scratch, getpid());
+  const std::string folder = fmt::format("{}/perf-{}", parent, getpid());
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(folder));
   return std::unique_ptr<RawFiles>(new RawFiles(folder));
 }

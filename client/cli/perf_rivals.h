@@ -13,11 +13,11 @@
 
 namespace tilekv {
 
-// Files in a folder of their own below a store's; they go with this object. Thread-safe, one index
-// by one thread at a time.
+// Files in a folder of their own below another, which is there; they go with this object.
+// Thread-safe, one index by one thread at a time.
 class RawFiles {
  public:
-  static absl::StatusOr<std::unique_ptr<RawFiles>> Create(const std::string& store_directory);
+  static absl::StatusOr<std::unique_ptr<RawFiles>> Create(const std::string& parent);
   ~RawFiles();
 
   // With O_DIRECT, where the file system takes it, and synced. Bytes.

@@ -28,6 +28,25 @@ TEST(Perf, WhatIsFarBelowItsNeedsIsLimitedByTheRest) {
             "what was not measured");
 }
 
+TEST(Perf, WhatIsFasterThanTheDiskIsNotLimitedByIt) {
+  PerfVerdict verdict = JudgePerf(At(90), {{"hashing", 110}, {"the disk", 40}}, "its own work");
+  EXPECT_EQ(verdict.limit, "hashing");
+  EXPECT_EQ(verdict.passed, "the disk");
+  EXPECT_NEAR(verdict.share, 0.82, 0.01);
+  verdict = JudgePerf(At(90), {{"the disk", 40}}, "its own work");
+  EXPECT_EQ(verdict.limit, "its own work");
+  EXPECT_EQ(verdict.share, 0);
+}
+
+TEST(Perf, NoMoreIsStoredThanWasSaid) {
+  auto store = OpenMemoryStore();
+  ASSERT_TRUE(store.ok()) << store.status();
+  auto report = MeasureStore(**store, {.bytes = 70'000, .seconds = 60, .threads = 2});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(report->put.bytes, 60'000U);
+  EXPECT_LE(report->put.bytes, 70'000U);
+}
+
 TEST(Perf, OnlyAddressesOfTheLoopbackAreTakenForThisMachine) {
   EXPECT_TRUE(IsLoopback("127.0.0.1:7070"));
   EXPECT_TRUE(IsLoopback("localhost:7070"));

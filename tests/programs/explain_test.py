@@ -1,5 +1,7 @@
 """A store explains itself: --explain, perf and the log of slow calls, with a node."""
 
+import os
+
 import numpy as np
 
 from tilekv_testing import MIB, TOO_LARGE, ServedCase, free_bytes, main
@@ -41,8 +43,13 @@ class Explained(ServedCase):
         self.assertEqual(list(figures), ["hash", "tcp", "put", "get", "slice"])
         for name in ("tcp", "put", "get"):
             self.assertEqual(figures[name]["bytes"], 16 * MIB, name)
-        self.assertEqual(report["not_measured"], "")
+        self.assertIn("--disk", report["not_measured"])
         self.assertEqual(self.as_json("du"), before)
+        both = self.as_json("perf", "--bytes", "16MiB", "--seconds", "60", "--disk", self.path(""))
+        self.assertEqual([figure["what"] for figure in both["figures"]],
+                         ["hash", "disk write", "disk read", "tcp", "put", "get", "slice"])
+        self.assertEqual(both["not_measured"], "")
+        self.assertEqual([name for name in os.listdir(self.path("")) if "perf" in name], [])
         error = self.fails(TOO_LARGE, "perf", "--bytes", str(free_bytes(self.data_dir)))
         self.assertIn("free on the store's disk", error)
 
