@@ -92,7 +92,10 @@ class RunningNode : public NodeProcess {
     engine.pool = pool_;
     engine.notice = &NoticeOfStore;
     TILEKV_ASSIGN_OR_RETURN(engine_, LocalEngine::Open(engine));
-    TILEKV_ASSIGN_OR_RETURN(catalog_, OpenStoreCatalog(options_.data_dir, false, *engine_));
+    LocalCatalogOptions catalog;
+    catalog.directory = options_.data_dir;
+    catalog.notice = &NoticeOfStore;
+    TILEKV_ASSIGN_OR_RETURN(catalog_, OpenStoreCatalog(std::move(catalog), *engine_));
     NodeOptions node;
     node.kind = "node";
     node.pool = pool_;

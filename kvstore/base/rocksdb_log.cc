@@ -25,12 +25,22 @@ std::array<uint32_t, 256> MakeCrcTable() {
   return table;
 }
 
-uint32_t MaskedCrc(Bytes bytes) {
+const std::array<uint32_t, 256>& CrcTable() {
   static const std::array<uint32_t, 256> kTable = MakeCrcTable();
+  return kTable;
+}
+
+uint32_t Crc(Bytes bytes) {
   uint32_t crc = ~0u;
-  for (uint8_t byte : bytes) crc = (crc >> 8) ^ kTable[(crc ^ byte) & 0xff];
-  crc = ~crc;
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+  for (uint8_t byte : bytes) crc = (crc >> 8) ^ CrcTable()[(crc ^ byte) & 0xff];
+  return ~crc;
+}
+
+constexpr uint32_t kMaskDelta = 0xa282ead8u;
+uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + kMaskDelta; }
+uint32_t Unmask(uint32_t masked) {
+  uint32_t turned = masked - kMaskDelta;
+  return (turned >> 17) | (turned << 15);
 }
 
 struct Fragment {
@@ -45,7 +55,7 @@ std::optional<Fragment> FragmentAt(Bytes log, uint64_t at) {
   uint8_t type = log[at + 6];
   uint64_t end = at + kHeaderBytes + LoadLe<uint16_t>(log.data() + at + 4);
   if (type < kFull || type > kLast || end > block_end) return std::nullopt;
-  if (MaskedCrc(log.subspan(at + 6, end - at - 6)) != LoadLe<uint32_t>(log.data() + at)) {
+  if (Mask(Crc(log.subspan(at + 6, end - at - 6))) != LoadLe<uint32_t>(log.data() + at)) {
     return std::nullopt;
   }
   return Fragment{type, end};
@@ -59,11 +69,87 @@ bool RecordBeginsAfter(Bytes log, uint64_t at) {
   return false;
 }
 
+// The byte with the one bit that differs where these bytes had this checksum once.
+std::optional<uint64_t> TurnedByte(Bytes bytes, uint32_t crc) {
+  const uint32_t difference = Crc(bytes) ^ crc;
+  std::array<uint32_t, 8> of_bit{};  // what each bit of the byte changes in the checksum
+  for (uint64_t i = bytes.size(); i-- > 0;) {
+    for (uint32_t bit = 0; bit < 8; ++bit) {
+      uint32_t& change = of_bit[bit];
+      change =
+          i + 1 == bytes.size() ? CrcTable()[1u << bit] : (change >> 8) ^ CrcTable()[change & 0xff];
+      if (change == difference) return i;
+    }
+  }
+  return std::nullopt;
+}
+
+// Of the fragment at `at`, which is not whole: where in the log a bit has turned, if one alone
+// makes it whole.
+std::optional<uint64_t> TurnedBit(Bytes log, uint64_t at) {
+  uint64_t block_end = std::min<uint64_t>(log.size(), (at / kBlockBytes + 1) * kBlockBytes);
+  if (at + kHeaderBytes > block_end) return std::nullopt;
+  uint32_t stored = LoadLe<uint32_t>(log.data() + at);
+  uint16_t length = LoadLe<uint16_t>(log.data() + at + 4);
+  const uint64_t begin = at + kHeaderBytes - 1;  // of what the checksum is of: type and bytes
+  auto bytes_of = [&](uint64_t of_length) { return log.subspan(begin, 1 + of_length); };
+  for (uint32_t bit = 0; bit < 16; ++bit) {
+    uint64_t other = length ^ (1u << bit);
+    if (begin + 1 + other > block_end) continue;
+    if (Mask(Crc(bytes_of(other))) == stored) return at + 4 + bit / 8;
+  }
+  if (begin + 1 + length > block_end) return std::nullopt;
+  uint32_t in_checksum = Mask(Crc(bytes_of(length))) ^ stored;
+  if ((in_checksum & (in_checksum - 1)) == 0) return at;
+  std::optional<uint64_t> turned = TurnedByte(bytes_of(length), Unmask(stored));
+  if (!turned.has_value()) return std::nullopt;
+  return begin + *turned;
+}
+
+// Bytes are written to the disk by the page: one of zeros, or zeros from here to the end of one.
+bool HasUnwrittenPage(Bytes log, uint64_t from) {
+  constexpr uint64_t kPageBytes = 4'096;
+  uint64_t begin = from;
+  while (begin + kHeaderBytes <= log.size()) {
+    uint64_t end = (begin / kPageBytes + 1) * kPageBytes;
+    if (end > log.size()) return false;
+    Bytes page = log.subspan(begin, end - begin);
+    bool enough = page.size() >= kHeaderBytes;
+    if (enough && std::all_of(page.begin(), page.end(), [](uint8_t byte) { return byte == 0; })) {
+      return true;
+    }
+    begin = end;
+  }
+  return false;
+}
+
+// Of the last record, which has no whole fragment at `at`.
+LogState LastRecordState(Bytes log, uint64_t at, uint64_t whole_bytes) {
+  // Numbers of eight bytes end in fewer.
+  constexpr uint64_t kSurelyUnwrittenBytes = 16;
+  uint64_t written = log.size();
+  while (written > at && log[written - 1] == 0) --written;
+  const uint64_t zeros = log.size() - written;
+  const uint64_t block_end = (at / kBlockBytes + 1) * kBlockBytes;
+  bool cut_short = log.size() - at < kHeaderBytes;
+  if (!cut_short) {
+    uint64_t end = at + kHeaderBytes + LoadLe<uint16_t>(log.data() + at + 4);
+    cut_short = end > log.size() && end <= block_end;
+  }
+  bool torn = cut_short || zeros > 0 || HasUnwrittenPage(log, at);
+  std::optional<uint64_t> turned = TurnedBit(log, at);
+  if (!torn || (turned.has_value() && *turned < written)) {
+    return {LogDamage::kDamaged, whole_bytes};
+  }
+  return {LogDamage::kTornEnd, whole_bytes, !cut_short && zeros < kSurelyUnwrittenBytes};
+}
+
 }  // namespace
 
 LogState ReadLogState(Bytes log) {
   uint64_t at = 0;
   uint64_t whole_bytes = 0;  // up to the last end of a record
+  bool has_begun = false;    // a record behind that
   while (at < log.size()) {
     uint64_t left_in_block = kBlockBytes - at % kBlockBytes;
     if (left_in_block < kHeaderBytes) {
@@ -72,13 +158,14 @@ LogState ReadLogState(Bytes log) {
     }
     std::optional<Fragment> fragment = FragmentAt(log, at);
     if (!fragment.has_value()) {
-      return {RecordBeginsAfter(log, at + 1) ? LogDamage::kBeforeARecord : LogDamage::kInLastRecord,
-              whole_bytes};
+      if (RecordBeginsAfter(log, at + 1)) return {LogDamage::kDamaged, whole_bytes};
+      return LastRecordState(log, at, whole_bytes);
     }
     at = fragment->end;
-    if (fragment->type == kFull || fragment->type == kLast) whole_bytes = at;
+    has_begun = fragment->type != kFull && fragment->type != kLast;
+    if (!has_begun) whole_bytes = at;
   }
-  return {LogDamage::kNone, whole_bytes};
+  return {has_begun ? LogDamage::kTornEnd : LogDamage::kNone, whole_bytes};
 }
 
 void VisitWholeRecords(Bytes log, const std::function<void(std::string record)>& visit) {

@@ -1,10 +1,16 @@
-// What damage in a RocksDB log means. A loss of power may leave the last write torn: its size is
-// there and its bytes are not. It was never acknowledged, and a store whose log ends so opens with
-// all the rest; but RocksDB, told to lose nothing quietly, calls it corrupt like any other damage.
+// What damage in a RocksDB log means. A loss of power may leave the last write torn: cut short, or
+// its size is there and bytes of it are not. It was never acknowledged, and a store whose log ends
+// so opens with all the rest; but RocksDB, told to lose nothing quietly, calls it corrupt like any
+// other damage, or, cut short, passes over it without a word.
 //
-// Every write of ours is one record, synced before the next begins. So damage behind which no
-// record begins is in the last one; what lies before a record that is whole was synced, and damage
-// there is loss of data.
+// Every write of ours is one record, synced before the next begins. So:
+// 1. What lies before a record that is whole was synced, and damage there is loss of data.
+// 2. Damage behind which no record begins is in the last one. It is torn where bytes are missing:
+//    the file ends within it, its end is zeros, or a whole page of it is. A turned bit leaves its
+//    bytes there, and is loss of data, in the length of a record too, which then seems cut short.
+//    Where the checksum tells of one bit that no missing byte explains, it is that.
+// 3. A few zeros at the end are in doubt: numbers end so. More than one bit may have turned in a
+//    whole record.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +21,12 @@
 
 namespace tilekv {
 
-enum class LogDamage { kNone, kInLastRecord, kBeforeARecord };
+enum class LogDamage { kNone, kTornEnd, kDamaged };
 
 struct LogState {
   LogDamage damage = LogDamage::kNone;
   uint64_t whole_bytes = 0;  // where the last whole record before the damage ends
+  bool in_doubt = false;     // of a torn end: it may be damage
 };
 
 // Of a whole log file. Pure.

@@ -14,8 +14,8 @@
 namespace tilekv {
 namespace {
 
-// The log of a database after these writes, as RocksDB itself makes it.
-std::string LogOf(std::initializer_list<size_t> value_bytes) {
+// The log of a database after these writes, and one of `last`, as RocksDB itself makes it.
+std::string LogOf(std::initializer_list<size_t> value_bytes, const std::string& last = "") {
   SimulatedDisk disk(1);
   SimulatedRocksDbEnv env(&disk);
   rocksdb::Options options;
@@ -27,6 +27,9 @@ std::string LogOf(std::initializer_list<size_t> value_bytes) {
   std::unique_ptr<rocksdb::DB> db(opened);
   for (size_t bytes : value_bytes) {
     EXPECT_TRUE(db->Put({}, "key", std::string(bytes, 'v')).ok());
+  }
+  if (!last.empty()) {
+    EXPECT_TRUE(db->Put({}, "key", last).ok());
   }
   std::vector<std::string> names = *disk.file_system()->List("/db");
   for (const std::string& name : names) {
@@ -55,14 +58,54 @@ TEST(RocksDbLog, TellsATornLastRecordFromDamageBeforeAnother) {
   for (size_t at : {size_t{3}, size_t{1'000}, size_t{50'000}, size_t{90'000}, last - 200}) {
     std::string damaged = log;
     damaged[at] ^= 1;
-    EXPECT_EQ(DamageOf(damaged), LogDamage::kBeforeARecord) << at;
+    EXPECT_EQ(DamageOf(damaged), LogDamage::kDamaged) << at;
   }
-  for (size_t left : {size_t{1}, size_t{100}, size_t{2'999}}) {
+  for (size_t left : {size_t{1}, size_t{100}, size_t{2'983}}) {
     std::string torn = log;
     torn.replace(last + left, std::string::npos, std::string(3'000 - left, '\0'));
-    EXPECT_EQ(DamageOf(torn), LogDamage::kInLastRecord) << left;
-    EXPECT_EQ(DamageOf(log.substr(0, last + left)), LogDamage::kInLastRecord) << left;
+    EXPECT_EQ(DamageOf(torn), LogDamage::kTornEnd) << left;
+    EXPECT_FALSE(ReadLogState(AsBytes(torn)).in_doubt) << left;
+    EXPECT_EQ(DamageOf(log.substr(0, last + left)), LogDamage::kTornEnd) << left;
+    EXPECT_FALSE(ReadLogState(AsBytes(log.substr(0, last + left))).in_doubt) << left;
   }
+}
+
+TEST(RocksDbLog, TakesNoBitThatTurnedInTheLastRecordForATornOne) {
+  std::string before = LogOf({2'000});
+  std::string log = LogOf({2'000, 300});
+  for (size_t at = before.size(); at < log.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = log;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      ASSERT_EQ(DamageOf(damaged), LogDamage::kDamaged) << at << " " << bit;
+    }
+  }
+  // Nor where the record ends in zeros, as numbers do.
+  std::string value = "value" + std::string(6, '\0');
+  std::string zeros = LogOf({2'000}, value);
+  for (size_t at = before.size(); at < zeros.size() - 6; ++at) {
+    std::string damaged = zeros;
+    damaged[at] ^= 8;
+    ASSERT_EQ(DamageOf(damaged), LogDamage::kDamaged) << at;
+  }
+}
+
+TEST(RocksDbLog, IsInDoubtWhereMoreThanABitMayHaveTurned) {
+  std::string zeros = LogOf({2'000}, "value" + std::string(6, '\0'));
+  zeros[zeros.size() - 8] ^= 3;
+  zeros[zeros.size() - 9] ^= 3;
+  EXPECT_EQ(DamageOf(zeros), LogDamage::kTornEnd);
+  EXPECT_TRUE(ReadLogState(AsBytes(zeros)).in_doubt);
+  // Without a zero nothing is missing.
+  std::string log = LogOf({2'000, 300});
+  log[log.size() - 8] ^= 3;
+  log[log.size() - 9] ^= 3;
+  EXPECT_EQ(DamageOf(log), LogDamage::kDamaged);
+}
+
+TEST(RocksDbLog, IsTornWhereARecordEndsAfterOneOfItsPieces) {
+  std::string log = LogOf({100'000}).substr(0, 32'768);
+  EXPECT_EQ(DamageOf(log), LogDamage::kTornEnd);
 }
 
 TEST(RocksDbLog, SaysWhereTheLastWholeRecordEnds) {
@@ -82,7 +125,7 @@ TEST(RocksDbLog, TakesPiecesOfATornRecordForNoOther) {
   // The first block is missing, the others are there.
   std::string log = LogOf({100'000});
   log.replace(0, 32'768, std::string(32'768, '\0'));
-  EXPECT_EQ(DamageOf(log), LogDamage::kInLastRecord);
+  EXPECT_EQ(DamageOf(log), LogDamage::kTornEnd);
 }
 
 }  // namespace

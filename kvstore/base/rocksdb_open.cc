@@ -9,11 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "kvstore/base/bytes.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/rocksdb_log.h"
 
 namespace tilekv {
 namespace {
+
+// Less than this, and the tables made of the logs of an opening might not find room.
+constexpr uint64_t kTableRoomBytes = 512 * kMiB;
 
 // Paths, by number: from the oldest to the newest.
 rocksdb::Status ListLogs(rocksdb::Env& env, const std::string& path,
@@ -85,7 +90,7 @@ std::optional<TornFile> TornManifest(rocksdb::Env& env, const std::string& path)
   }
   LogState state = ReadLogState(AsBytes(content));
   uint64_t written = content.find_last_not_of('\0') + 1;
-  bool torn = state.damage == LogDamage::kInLastRecord && state.whole_bytes > 0 &&
+  bool torn = state.damage == LogDamage::kTornEnd && state.whole_bytes > 0 &&
               content.size() - std::max(written, state.whole_bytes) >= kLeastZeros;
   if (!torn) return std::nullopt;
   return TornFile{*manifest, state.whole_bytes};
@@ -100,8 +105,49 @@ std::optional<TornFile> TornLog(rocksdb::Env& env, const std::string& path) {
   const std::string& newest = logs.rbegin()->second;
   if (!rocksdb::ReadFileToString(&env, newest, &content).ok()) return std::nullopt;
   LogState state = ReadLogState(AsBytes(content));
-  if (state.damage != LogDamage::kInLastRecord) return std::nullopt;
+  if (state.damage != LogDamage::kTornEnd) return std::nullopt;
   return TornFile{newest, state.whole_bytes};
+}
+
+// Durably, before the log is cut.
+rocksdb::Status KeepDropped(rocksdb::Env& env, const std::string& path, uint64_t log,
+                            const rocksdb::Slice& bytes) {
+  rocksdb::Status status = rocksdb::WriteStringToFile(
+      &env, bytes, fmt::format("{}/{}{}", path, kDroppedPrefix, log), /*should_sync=*/true);
+  std::unique_ptr<rocksdb::Directory> directory;
+  if (status.ok()) status = env.NewDirectory(path, &directory);
+  if (status.ok()) status = directory->Fsync();
+  return status;
+}
+
+// Cuts off the end of the newest log if it is torn. RocksDB itself would pass over one that is cut
+// short, and over a last record whose length is damaged, without a word.
+rocksdb::Status MendLog(rocksdb::Env& env, const std::string& path, std::string& dropped) {
+  std::map<uint64_t, std::string> logs;
+  std::string content;
+  rocksdb::Status status = ListLogs(env, path, logs);
+  if (!status.ok() || logs.empty()) return status;
+  const auto& [number, log] = *logs.rbegin();
+  status = rocksdb::ReadFileToString(&env, log, &content);
+  if (!status.ok()) return status;
+  LogState state = ReadLogState(AsBytes(content));
+  if (state.damage == LogDamage::kNone) return status;
+  if (state.damage == LogDamage::kDamaged) {
+    return rocksdb::Status::Corruption(
+        log, fmt::format("a record behind its first {} bytes is damaged", state.whole_bytes));
+  }
+  const uint64_t bytes = content.size() - state.whole_bytes;
+  if (state.in_doubt) {
+    status = KeepDropped(env, path, number, {content.data() + state.whole_bytes, bytes});
+  }
+  if (status.ok()) status = SyncFile(env, log, state.whole_bytes);
+  if (!status.ok()) return status;
+  dropped =
+      fmt::format("the last write before the end, of {} bytes in {}, is left out: {}", bytes,
+      log.substr(log.rfind('/') + 1),
+                  state.in_doubt ? "it is torn, and was then never acknowledged, or it is damaged"
+                                 : "it is torn, and was never acknowledged");
+  return status;
 }
 
 // A file of which only the first bytes are seen.
@@ -149,20 +195,21 @@ class ViewWithoutTornEnds : public rocksdb::EnvWrapper {
 
 }  // namespace
 
-rocksdb::Status OpenRocksDbToWrite(const rocksdb::Options& options, const std::string& path,
-                                   const OpenRocksDb& open) {
+rocksdb::Status OpenRocksDbToWrite(const rocksdb::Options& asked, const std::string& path,
+                                   const OpenRocksDb& open, std::string& dropped) {
+  rocksdb::Options options = asked;
+  uint64_t free_bytes = 0;
+  bool is_short = options.env->GetFreeSpace(path, &free_bytes).ok() && free_bytes < kTableRoomBytes;
+  options.avoid_flush_during_recovery = is_short;
   rocksdb::Status status = SyncWhatIsThere(*options.env, path);
+  if (status.ok()) status = MendLog(*options.env, path, dropped);
   if (!status.ok()) return status;
   status = open(options);
-  for (auto find : {&TornManifest, &TornLog}) {
-    if (!status.IsCorruption()) return status;
-    std::optional<TornFile> torn = find(*options.env, path);
-    if (!torn.has_value()) continue;
-    rocksdb::Status cut = SyncFile(*options.env, torn->path, torn->whole_bytes);
-    if (!cut.ok()) return cut;
-    status = open(options);
-  }
-  return status;
+  if (!status.IsCorruption()) return status;
+  std::optional<TornFile> torn = TornManifest(*options.env, path);
+  if (!torn.has_value()) return status;
+  rocksdb::Status cut = SyncFile(*options.env, torn->path, torn->whole_bytes);
+  return cut.ok() ? open(options) : cut;
 }
 
 rocksdb::Status OpenRocksDbToRead(const rocksdb::Options& options, const std::string& path,

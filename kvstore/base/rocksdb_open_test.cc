@@ -36,12 +36,14 @@ class Database {
   }
 
   rocksdb::Status Open() {
-    return OpenRocksDbToWrite(options_, "/db", [this](const rocksdb::Options& how) {
+    dropped.clear();
+    auto open = [this](const rocksdb::Options& how) {
       rocksdb::DB* opened = nullptr;
       rocksdb::Status status = rocksdb::DB::Open(how, "/db", &opened);
       db_.reset(opened);
       return status;
-    });
+    };
+    return OpenRocksDbToWrite(options_, "/db", open, dropped);
   }
   // `then` happens after the first attempt.
   rocksdb::Status OpenReader(std::function<void()> then = nullptr) {
@@ -104,6 +106,7 @@ class Database {
 
   SimulatedDisk disk;
   SimulatedRocksDbEnv env;
+  std::string dropped;  // by the last opening
 
  private:
   static bool Has(rocksdb::DB& db, const std::string& key) {
@@ -256,6 +259,49 @@ TEST(RocksDbOpen, DamageBeforeAWholeRecordIsLeftAsItIs) {
   EXPECT_TRUE(database.Open().IsCorruption());
   EXPECT_TRUE(database.OpenReader().IsCorruption());
   EXPECT_EQ(database.Content(database.PathOfLog()), damaged);
+}
+
+TEST(RocksDbOpen, DamageOfTheLastRecordIsLeftAsItIs) {
+  Database database(1);
+  ASSERT_TRUE(database.Open().ok());
+  ASSERT_TRUE(database.Put("acknowledged", true));
+  uint64_t before = database.Content(database.PathOfLog()).size();
+  ASSERT_TRUE(database.Put("this too", true));
+  database.End(Loss::kNothing);
+  const std::string log = database.PathOfLog();
+  const std::string whole = database.Content(log);
+  // Its length too, with which it seems cut short.
+  for (uint64_t at : {before + 5, before + 3'000, uint64_t{whole.size() - 5}}) {
+    SCOPED_TRACE(at);
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x20);
+    database.SetContent(log, damaged);
+    EXPECT_TRUE(database.Open().IsCorruption());
+    EXPECT_EQ(database.Content(log), damaged);
+  }
+}
+
+TEST(RocksDbOpen, WhatIsLeftOutIsToldAndKeptWhereItMayBeDamage) {
+  for (bool in_doubt : {false, true}) {
+    SCOPED_TRACE(in_doubt);
+    Database database(1);
+    ASSERT_TRUE(database.Open().ok());
+    EXPECT_EQ(database.dropped, "");
+    ASSERT_TRUE(database.Put("acknowledged", true));
+    uint64_t before = database.Content(database.PathOfLog()).size();
+    ASSERT_TRUE(database.Put("in progress", true));
+    database.End(Loss::kNothing);
+    database.Tear(database.PathOfLog(), in_doubt ? 4 : 400);
+    std::string torn = database.Content(database.PathOfLog()).substr(before);
+    std::string kept = database.PathOfLog();
+    kept = std::string("/db/") + kDroppedPrefix + std::to_string(std::stoi(kept.substr(4)));
+    ASSERT_TRUE(database.Open().ok());
+    EXPECT_THAT(database.dropped, testing::HasSubstr("never acknowledged"));
+    EXPECT_EQ(database.env.FileExists(kept).ok(), in_doubt);
+    if (in_doubt) {
+      EXPECT_EQ(database.Content(kept), torn);
+    }
+  }
 }
 
 TEST(RocksDbOpen, AManifestWhoseEndWasNeverWrittenIsCutAndOneThatIsDamagedIsNot) {

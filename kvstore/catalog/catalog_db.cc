@@ -124,9 +124,12 @@ absl::StatusOr<std::unique_ptr<CatalogDb>> CatalogDb::Open(const CatalogDbOption
     };
     status = OpenRocksDbToRead(db_options, options.directory, open, opened->view_);
   } else {
-    status = OpenRocksDbToWrite(db_options, options.directory, [&](const rocksdb::Options& how) {
+    auto open = [&](const rocksdb::Options& how) {
       return rocksdb::DB::Open(how, options.directory, &db);
-    });
+    };
+    std::string dropped;
+    status = OpenRocksDbToWrite(db_options, options.directory, open, dropped);
+    if (!dropped.empty() && options.notice != nullptr) options.notice("catalog: " + dropped);
   }
   opened->db_.reset(db);
   TILEKV_RETURN_IF_ERROR(

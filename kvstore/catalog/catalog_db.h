@@ -2,6 +2,7 @@
 // docs/formats.md, "Local catalog". Decides nothing.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct CatalogDbOptions {
   // Of the store whose names these are: written down in a new catalog, compared with that of
   // another one. Empty: neither.
   std::string store_uuid = {};
+  // Told in a sentence what an opening left out (rocksdb_open.h).
+  std::function<void(const std::string&)> notice = nullptr;
 };
 
 struct StoredEntry {

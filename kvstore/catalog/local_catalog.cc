@@ -102,6 +102,7 @@ absl::StatusOr<std::unique_ptr<LocalCatalog>> LocalCatalog::Open(
   db_options.read_only = options.read_only;
   db_options.env = options.rocksdb_env;
   db_options.store_uuid = options.store_uuid;
+  db_options.notice = options.notice;
   TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<CatalogDb> db, CatalogDb::Open(db_options));
   auto catalog = std::unique_ptr<LocalCatalog>(new LocalCatalog(options, std::move(db)));
   TILEKV_RETURN_IF_ERROR(catalog->Start());

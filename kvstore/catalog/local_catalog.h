@@ -18,6 +18,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,6 +44,8 @@ struct LocalCatalogOptions {
   bool read_only = false;
   // Of the store beside it: STORE_MISMATCH where a catalog is another's. Empty: not asked.
   std::string store_uuid = {};
+  // Told in a sentence what an operator should know. From the opening.
+  std::function<void(const std::string&)> notice = nullptr;
 
   // Seams; all outlive the catalog.
   rocksdb::Env* rocksdb_env = nullptr;  // none: RocksDB's default

@@ -14,6 +14,7 @@
 #include "kvstore/node/model_records.h"
 #include "kvstore/node/references.h"
 #include "kvstore/node/tree_walk.h"
+#include "kvstore/object/copy_check.h"
 #include "kvstore/wire/object_messages.h"
 
 namespace tilekv {
@@ -131,15 +132,24 @@ class Check {
   // Reads every object, or, without `all`, those that are not good: a disk that failed for a while
   // gives them back.
   absl::Status Contents(bool all) {
+    TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, node_.objects.Usage());
     std::optional<ObjectId> after;
     while (true) {
       std::vector<ObjectRow> rows;
-      TILEKV_RETURN_IF_ERROR(node_.objects.Scan(node_.domain, after, [&rows](const ObjectRow& row) {
+      absl::Status scanned = node_.objects.Scan(node_.domain, after, [&rows](const ObjectRow& row) {
         rows.push_back(row);
         return rows.size() < kRowsAtOnce;
-      }));
-      if (rows.empty()) return absl::OkStatus();
-      after = rows.back().ref.id;
+      });
+      // Told by the check of copies.
+      bool damaged = GetReason(scanned) == Reason::kDataLoss;
+      if (!damaged) TILEKV_RETURN_IF_ERROR(scanned);
+      if (!rows.empty()) {
+        after = rows.back().ref.id;
+      } else if (damaged) {
+        after = StepAbove(after, usage.objects);
+      }
+      if (rows.empty() && (!damaged || !after.has_value())) return absl::OkStatus();
+      TILEKV_RETURN_IF_ERROR(context_.Check());
       for (const ObjectRow& row : rows) {
         if (!all && row.state == RowState::kGood) continue;
         TILEKV_RETURN_IF_ERROR(context_.Check());
@@ -231,11 +241,18 @@ class Check {
 
   // Whether it can be read. Else it is lost.
   absl::StatusOr<bool> CheckObject(const ObjectRef& ref) {
-    TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, node_.objects.Stat(node_.domain, ref.id));
+    absl::StatusOr<std::optional<ObjectRow>> found = node_.objects.Stat(node_.domain, ref.id);
+    bool readable = GetReason(found.status()) != Reason::kDataLoss;
+    if (readable) TILEKV_RETURN_IF_ERROR(found.status());
+    std::optional<ObjectRow> row = readable ? *found : std::nullopt;
     response_.set_objects(response_.objects() + 1);
     response_.set_bytes(response_.bytes() + ref.length);
     std::string text =
         fmt::format("object {} (level {}, {} bytes)", ref.id.Hex(), ref.level, ref.length);
+    if (!readable) {
+      lost_[ref.id] = {std::string(kIndexProblem), text + ": " + ErrorText(found.status())};
+      return false;
+    }
     if (!row || row->ref != ref) {
       lost_[ref.id] = {"missing", text + (row ? " is here under another level or length" : "")};
       return false;
@@ -344,6 +361,9 @@ absl::StatusOr<v1::FsckResponse> RunFsck(NodeContext& node, const v1::FsckReques
         return check.Reached(value.record.object(), WhoseText(value));
       }));
   check.Unneeded();
+  if (request.verify_content() && check.response().lost_count() == 0) {
+    TILEKV_RETURN_IF_ERROR(node.objects.NothingIsMissing());
+  }
   return check.response();
 }
 

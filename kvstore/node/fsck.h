@@ -5,7 +5,8 @@
 // never deletes what may be the last copy of anything: bad copies are quarantined, so that the
 // object is taken when it is stored again; files that no row names go; counts and the heads of
 // models are set right; tags of versions that are gone go. What names need and nobody has is listed
-// as lost.
+// as lost. Where an opening left out what may have been a row, files without one stay until all
+// contents were read and nothing is lost.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -1,8 +1,10 @@
 // Damage in a store's directory, as its users and fsck meet it.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/local_catalog.h"
@@ -11,6 +13,7 @@
 #include "kvstore/node/scrubber.h"
 #include "kvstore/node/store_repair.h"
 #include "kvstore/object/engine_test_util.h"
+#include "kvstore/object/index_test_util.h"
 #include "kvstore/object/object_hash.h"
 #include "kvstore/object/payload_directory.h"
 #include "kvstore/object/test_file_system.h"
@@ -405,6 +408,144 @@ TEST_F(StoreDamageTest, AnotherRebuildUsesNoNumberTwiceAndOverwritesNothingThatW
   Open();
   ObjectRef next = PutValue("k", std::string(kInFile, 'd'));
   EXPECT_GT((*engine_->Stat(kDefaultDomain, next.id))->file_number, 1u);
+}
+
+// Of an index whose tables are damaged.
+class DamagedTableTest : public StoreDamageTest {
+ protected:
+  static constexpr int kValues = 200;
+
+  // Many small values, and one whose payload is gone.
+  void Fill() {
+    for (int i = 0; i < kValues; ++i) {
+      PutValue(fmt::format("small {}", i), fmt::format("{}{}", i, std::string(6'000, 's')));
+    }
+    std::string gone = FileOf(PutValue("gone", std::string(kInFile, 'g')));
+    Close();
+    std::filesystem::remove(gone);
+    MoveIntoTables(directory_ / "index");
+  }
+  static int Lost(const v1::FsckResponse& found) {
+    int lost = 0;
+    for (const v1::FsckProblem& problem : found.problems()) lost += problem.lost();
+    return lost;
+  }
+};
+
+TEST_F(DamagedTableTest, FsckGoesOnBehindRowsThatCannotBeRead) {
+  Fill();
+  std::string rows = FilesOfIndex(directory_ / "index", ".sst").at(1);
+  FlipBitInFile(rows, std::filesystem::file_size(rows) / 3);
+  Open();
+  for (bool content : {false, true}) {
+    v1::FsckResponse found = Fsck(false, content);
+    ASSERT_GT(found.problems_size(), 0);
+    EXPECT_EQ(found.problems(0).kind(), "index") << found.problems(0).DebugString();
+    // A block of rows, by the names that need them; and what is behind it.
+    EXPECT_GT(Lost(found), 5);
+    EXPECT_LT(Lost(found), kValues / 2);
+    EXPECT_EQ(found.values(), kValues + 1u);
+    bool told = false;
+    for (const v1::FsckProblem& problem : found.problems()) {
+      EXPECT_NE(problem.kind(), "counts");
+      told |= problem.where() == "key 'gone'" && problem.kind() == "no-payload";
+    }
+    EXPECT_TRUE(told) << found.DebugString();
+  }
+}
+
+TEST_F(DamagedTableTest, FsckNamesTheOneContentThatCannotBeRead) {
+  Fill();
+  std::string contents = FilesOfIndex(directory_ / "index", ".sst").at(0);
+  FlipBitInFile(contents, std::filesystem::file_size(contents) / 3);
+  Open();
+  for (bool repair : {false, true}) {
+    v1::FsckResponse found = Fsck(repair);
+    EXPECT_LE(Lost(found), 4) << found.DebugString();
+    EXPECT_GE(Lost(found), 2) << "one or two of a block, and the payload that is gone";
+    for (const v1::FsckProblem& problem : found.problems()) EXPECT_FALSE(problem.repaired());
+  }
+}
+
+// The store is closed, and its index is as a process leaves it that is killed.
+class KilledStoreTest : public StoreDamageTest {
+ protected:
+  // Returns the path of the index's newest log.
+  std::string CloseAsKilled() {
+    const std::string index = directory_ / "index";
+    std::filesystem::copy(index, killed_.path(), std::filesystem::copy_options::recursive);
+    Close();
+    std::filesystem::remove_all(index);
+    std::filesystem::copy(killed_.path(), index, std::filesystem::copy_options::recursive);
+    std::string newest;
+    for (const auto& entry : std::filesystem::directory_iterator(index)) {
+      if (entry.path().extension() == ".log") newest = std::max(newest, entry.path().string());
+    }
+    return newest;
+  }
+  // The last bytes become zeros: as a loss of power leaves them, or damage.
+  void TearInDoubt(const std::string& log) {
+    auto size = std::filesystem::file_size(log);
+    std::filesystem::resize_file(log, size - 5);
+    std::filesystem::resize_file(log, size);
+  }
+
+  TestDirectory killed_;
+};
+
+TEST_F(KilledStoreTest, ABitThatTurnedInTheLastRecordOfTheIndexIsNoTornWrite) {
+  ObjectRef ref = PutValue("big", std::string(kInFile, 'b'));
+  std::string payload = FileOf(ref);
+  std::string log = CloseAsKilled();
+  FlipBitInFile(log, std::filesystem::file_size(log) - 5);
+  LocalEngineOptions options;
+  options.directory = directory_.path();
+  EXPECT_EQ(GetReason(LocalEngine::Open(options).status()), Reason::kDataLoss);
+  EXPECT_TRUE(std::filesystem::exists(payload));
+  EXPECT_EQ(RebuildNow().rows, 1u);
+  Open();
+  EXPECT_TRUE(Read(ref).ok());
+}
+
+TEST_F(KilledStoreTest, WhereTheEndOfTheLogIsInDoubtNoFileGoesUntilARebuildHasTakenThemIn) {
+  ObjectRef ref = PutValue("big", std::string(kInFile, 'b'));
+  std::string payload = FileOf(ref);
+  TearInDoubt(CloseAsKilled());
+  Open();
+  EXPECT_FALSE(Read(ref).ok());
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
+  for (bool content : {false, true}) {
+    v1::FsckResponse found = Fsck(/*repair=*/true, content);
+    ASSERT_EQ(found.problem_count(), 3u) << found.DebugString();
+    EXPECT_EQ(found.problems(0).kind(), "log");
+    EXPECT_EQ(found.problems(1).kind(), "orphan-file");
+    EXPECT_FALSE(found.problems(1).repaired());
+    EXPECT_TRUE(found.problems(2).lost());
+  }
+  Open();
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u) << "nor after another opening";
+  Close();
+  RebuildNow();
+  Open();
+  EXPECT_TRUE(Read(ref).ok());
+  EXPECT_EQ(Fsck().problem_count(), 0u);
+}
+
+TEST_F(KilledStoreTest, TheDoubtEndsWhereAllThatNamesNeedWasReadAndIsThere) {
+  ObjectRef kept = PutValue("kept", std::string(kInFile, 'k'));
+  PutValue("big", std::string(kInFile, 'b'));
+  TearInDoubt(CloseAsKilled());
+  Open();
+  v1::DeleteValueRequest remove;
+  remove.set_key("big");
+  remove.set_request_id(std::string(16, 'd'));
+  ASSERT_TRUE(node_->DeleteValue(remove).ok());
+  EXPECT_EQ(Fsck(false, false).problem_count(), 2u);
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
+  EXPECT_EQ(Fsck(false, true).lost_count(), 0u);
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 1u);
+  EXPECT_EQ(Fsck().problem_count(), 0u);
+  EXPECT_TRUE(Read(kept).ok());
 }
 
 TEST_F(StoreDamageTest, AStoreThatIsOpenIsNotRebuilt) {

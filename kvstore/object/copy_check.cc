@@ -1,10 +1,13 @@
 #include "kvstore/object/copy_check.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "kvstore/base/bytes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_read.h"
@@ -25,9 +28,13 @@ absl::StatusOr<std::optional<CopyProblem>> FindProblem(const CopyCheckParts& par
   };
   absl::Status opened;
   if (row.file_number == 0) {
-    TILEKV_ASSIGN_OR_RETURN(auto value, parts.index->GetContent(domain, row.ref.id));
-    if (!value.has_value()) return problem("no-payload", "its content is not in the index");
-    auto copy = OpenSmallContent(*std::move(value), row, nullptr);
+    auto value = parts.index->GetContent(domain, row.ref.id);
+    if (GetReason(value.status()) == Reason::kDataLoss) {
+      return problem("unreadable", ErrorText(value.status()));
+    }
+    TILEKV_RETURN_IF_ERROR(value.status());
+    if (!value->has_value()) return problem("no-payload", "its content is not in the index");
+    auto copy = OpenSmallContent(**std::move(value), row, nullptr);
     // Its leaves were recomputed from what it holds, so they tell.
     opened = copy.ok() ? VerifyLeafTable(row.ref, (*copy)->leaves()) : copy.status();
   } else {
@@ -36,8 +43,12 @@ absl::StatusOr<std::optional<CopyProblem>> FindProblem(const CopyCheckParts& par
     if (absl::IsNotFound(opened)) {
       return problem("no-payload", fmt::format("its file {} is gone", row.file_number));
     }
-    TILEKV_ASSIGN_OR_RETURN(bool named, parts.index->IsNamed(row.file_number));
-    if (opened.ok() && !named) {
+    auto named = parts.index->IsNamed(row.file_number);
+    if (opened.ok() && GetReason(named.status()) == Reason::kDataLoss) {
+      return problem("unreadable", ErrorText(named.status()));
+    }
+    TILEKV_RETURN_IF_ERROR(named.status());
+    if (opened.ok() && !*named) {
       return problem(kIndexProblem,
                      fmt::format("its file {} has no name in the index and would be taken "
                                  "for one that nobody needs",
@@ -64,18 +75,27 @@ absl::Status CheckRow(const CopyCheckParts& parts, Domain domain, const ObjectRo
 
 }  // namespace
 
-absl::StatusOr<StoreUsage> CheckAllCopies(const CopyCheckParts& parts, Domain domain,
-                                          const BadCopyFound& found, const CallContext& context) {
+absl::StatusOr<CopyCheckResult> CheckAllCopies(const CopyCheckParts& parts, Domain domain,
+                                               const BadCopyFound& found,
+                                               const CallContext& context) {
   UsageCounter counter;
+  CopyCheckResult result;
   std::optional<ObjectId> after;
   while (true) {
     std::vector<ObjectRow> rows;
-    TILEKV_RETURN_IF_ERROR(parts.index->Scan(domain, after, [&rows](const ObjectRow& row) {
+    absl::Status scanned = parts.index->Scan(domain, after, [&rows](const ObjectRow& row) {
       rows.push_back(row);
       return rows.size() < kRowsAtOnce;
-    }));
-    if (rows.empty()) return counter.Get();
-    after = rows.back().ref.id;
+    });
+    if (!scanned.ok() && GetReason(scanned) != Reason::kDataLoss) return scanned;
+    if (!scanned.ok()) result.unreadable.Update(scanned);  // keeps the first
+    if (!rows.empty()) {
+      after = rows.back().ref.id;
+    } else if (!scanned.ok()) {
+      after = StepAbove(after, parts.index->EstimateRows());
+    }
+    if (rows.empty() && (scanned.ok() || !after.has_value())) break;
+    TILEKV_RETURN_IF_ERROR(context.Check());
     for (const ObjectRow& row : rows) {
       TILEKV_RETURN_IF_ERROR(context.Check());
       counter.Replace(std::nullopt, row);
@@ -83,6 +103,27 @@ absl::StatusOr<StoreUsage> CheckAllCopies(const CopyCheckParts& parts, Domain do
       TILEKV_RETURN_IF_ERROR(CheckRow(parts, domain, row, found));
     }
   }
+  result.counted = counter.Get();
+  return result;
+}
+
+CopyProblem IndexDamaged(const absl::Status& error) {
+  return {.kind = std::string(kIndexProblem),
+          .id = std::nullopt,
+          .text = fmt::format("{}; 'tilekv store fsck --rebuild-index' makes it anew",
+                              ErrorText(error))};
+}
+
+std::optional<ObjectId> StepAbove(const std::optional<ObjectId>& after, uint64_t objects) {
+  constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
+  const uint64_t step = std::max<uint64_t>(kEnd / (4 * objects + 4), 1);
+  uint64_t place = after.has_value() ? after->Prefix64() : 0;
+  if (place > kEnd - step) return std::nullopt;
+  std::string head;
+  AppendBe64(head, place + step);
+  ObjectId above;
+  std::copy(head.begin(), head.end(), above.bytes.begin());
+  return above;
 }
 
 }  // namespace tilekv

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,12 +30,25 @@ struct CopyCheckParts {
   std::function<absl::Status()> refresh;
 };
 
-// Goes through all rows of the domain but those that are quarantined already. `found` is told of
-// each whose file is gone, cannot be read, is too short or another's, whose small content is gone
-// or does not hash to its id, or whose file's number is not the row's in the index. Rows that
-// changed meanwhile are none of them. Returns the counts of all rows, as StoreUsage has them.
+struct CopyCheckResult {
+  StoreUsage counted;       // of all rows, as StoreUsage has them
+  absl::Status unreadable;  // not OK: not of all, the index does not give some of them
+};
+
+// Goes through all rows of the domain that can be read but those that are quarantined already.
+// `found` is told of each whose file is gone, cannot be read, is too short or another's, whose
+// small content is gone, cannot be read or does not hash to its id, or whose file's number is not
+// the row's in the index. Rows that changed meanwhile are none of them.
 using BadCopyFound = std::function<absl::Status(const ObjectRow& row, const CopyProblem& problem)>;
-absl::StatusOr<StoreUsage> CheckAllCopies(const CopyCheckParts& parts, Domain domain,
-                                          const BadCopyFound& found, const CallContext& context);
+absl::StatusOr<CopyCheckResult> CheckAllCopies(const CopyCheckParts& parts, Domain domain,
+                                               const BadCopyFound& found,
+                                               const CallContext& context);
+
+// The problem that the index itself is.
+CopyProblem IndexDamaged(const absl::Status& error);
+
+// For whoever goes on behind rows that cannot be read: ids are hashes, and a few such steps are as
+// far as from one to the next of so many. None: there are none above.
+std::optional<ObjectId> StepAbove(const std::optional<ObjectId>& after, uint64_t objects);
 
 }  // namespace tilekv

@@ -18,6 +18,12 @@ uint64_t ReserveOf(uint64_t total_bytes) {
                   std::max(total_bytes / 100 * kReservePercent, kReserveMinBytes));
 }
 
+std::string BallastIn(const std::string& directory) { return directory + "/BALLAST"; }
+
+bool IsShort(const absl::StatusOr<DiskSpace>& space) {
+  return space.ok() && space->available_bytes < kDeleteRoomBytes;
+}
+
 }  // namespace
 
 SpaceClaim& SpaceClaim::operator=(SpaceClaim&& other) noexcept {
@@ -39,12 +45,17 @@ void SpaceClaim::Used(uint64_t bytes) {
 DiskReserve::DiskReserve(FileSystem* fs, std::string directory, uint64_t total_bytes)
     : fs_(fs), directory_(std::move(directory)), reserve_bytes_(ReserveOf(total_bytes)) {}
 
+void DiskReserve::MakeRoomToOpen(FileSystem* fs, const std::string& directory) {
+  // Whether it worked, and whether there was one, shows in what follows.
+  if (IsShort(fs->Space(directory))) fs->Unlink(BallastIn(directory)).IgnoreError();
+}
+
 absl::StatusOr<std::unique_ptr<DiskReserve>> DiskReserve::Open(FileSystem* fs,
                                                                const std::string& directory,
                                                                StoreHealth* health) {
   TILEKV_ASSIGN_OR_RETURN(DiskSpace space, fs->Space(directory));
   std::unique_ptr<DiskReserve> reserve(new DiskReserve(fs, directory, space.total_bytes));
-  TILEKV_ASSIGN_OR_RETURN(bool exists, fs->Exists(reserve->BallastPath()));
+  TILEKV_ASSIGN_OR_RETURN(bool exists, fs->Exists(BallastIn(directory)));
   bool wanted = space.total_bytes > kBallastOnDisksOverBytes &&
                 space.available_bytes > reserve->reserve_bytes_ + 2 * kBallastBytes;
   if (!exists && wanted) {
@@ -60,10 +71,11 @@ absl::StatusOr<std::unique_ptr<DiskReserve>> DiskReserve::Open(FileSystem* fs,
 absl::Status DiskReserve::MakeBallast() {
   absl::Status made;
   {
-    TILEKV_ASSIGN_OR_RETURN(auto file, fs_->Open(BallastPath(), FileSystem::OpenMode::kCreateNew));
+    TILEKV_ASSIGN_OR_RETURN(auto file,
+                            fs_->Open(BallastIn(directory_), FileSystem::OpenMode::kCreateNew));
     made = file->Allocate(kBallastBytes);
   }
-  if (!made.ok()) made.Update(fs_->Unlink(BallastPath()));  // keeps the first error
+  if (!made.ok()) made.Update(fs_->Unlink(BallastIn(directory_)));  // keeps the first error
   return made;
 }
 
@@ -99,10 +111,9 @@ absl::Status DiskReserve::Claim(uint64_t bytes, SpaceClaim& claim) {
 void DiskReserve::MakeRoomForDelete() {
   MutexLock lock(mutex_);
   if (!has_ballast_) return;
-  auto space = Space();
-  if (!space.ok() || space->available_bytes >= kDeleteRoomBytes) return;
+  if (!IsShort(Space())) return;
   // Whether it worked shows when the delete is written; the next opening makes a new one.
-  has_ballast_ = !fs_->Unlink(BallastPath()).ok();
+  has_ballast_ = !fs_->Unlink(BallastIn(directory_)).ok();
 }
 
 }  // namespace tilekv

@@ -1,5 +1,5 @@
 // Room on the disk: what puts in flight will take, what must stay free, and a ballast that is given
-// up so that deletes work on a full disk. Thread-safe.
+// up so that a store on a full disk opens and deletes. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,9 @@ class SpaceClaim {
 
 class DiskReserve {
  public:
+  // An opening writes before anything can be deleted: gives the ballast up where there is too
+  // little room for that. Before anything else of the store is opened for writing.
+  static void MakeRoomToOpen(FileSystem* fs, const std::string& directory);
   // Makes the ballast where the disk is large enough and has room; not being able to is a notice.
   static absl::StatusOr<std::unique_ptr<DiskReserve>> Open(FileSystem* fs,
                                                            const std::string& directory,
@@ -52,7 +55,6 @@ class DiskReserve {
  private:
   friend class SpaceClaim;
   DiskReserve(FileSystem* fs, std::string directory, uint64_t total_bytes);
-  std::string BallastPath() const { return directory_ + "/BALLAST"; }
   absl::Status MakeBallast();
   absl::Status CheckRoomLocked(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -378,8 +378,21 @@ absl::Status EngineCore::CheckCopies(Domain domain, bool repair, const CopyProbl
     found(problem);
     return absl::OkStatus();
   };
-  TILEKV_ASSIGN_OR_RETURN(StoreUsage counted, CheckAllCopies(parts, domain, on_bad, context));
-  CheckCounts(counted, changes, repair, found);
+  TILEKV_ASSIGN_OR_RETURN(CopyCheckResult result, CheckAllCopies(parts, domain, on_bad, context));
+  if (result.unreadable.ok()) {
+    CheckCounts(result.counted, changes, repair, found);
+  } else {
+    found(IndexDamaged(result.unreadable));
+  }
+  TILEKV_ASSIGN_OR_RETURN(bool in_doubt, payloads_->InDoubt());
+  if (in_doubt) {
+    found({.kind = "log",
+           .id = std::nullopt,
+           .text =
+               "an opening left out the end of the index's log, which was torn or damaged: files "
+               "that belong to no object are kept until 'fsck --content' finds all that names "
+               "need, or 'fsck --rebuild-index' has taken them in"});
+  }
   absl::Status visited =
       payloads_->VisitUnnamed([&](uint64_t number, const std::string& path) -> absl::Status {
         CopyProblem problem{
@@ -387,7 +400,7 @@ absl::Status EngineCore::CheckCopies(Domain domain, bool repair, const CopyProbl
             .id = std::nullopt,
             .text = fmt::format("payload file {} belongs to no object: a put that ended half-way",
                                 number)};
-        if (repair) {
+        if (repair && !in_doubt) {
           absl::Status removed = options_.file_system->Unlink(path);
           if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
           problem.repaired = true;
@@ -396,7 +409,10 @@ absl::Status EngineCore::CheckCopies(Domain domain, bool repair, const CopyProbl
         return absl::OkStatus();
       });
   // Where all files are gone their rows have told it.
-  return absl::IsNotFound(visited) ? absl::OkStatus() : visited;
+  if (absl::IsNotFound(visited)) return absl::OkStatus();
+  if (GetReason(visited) != Reason::kDataLoss) return visited;
+  found(IndexDamaged(visited));
+  return absl::OkStatus();
 }
 
 void EngineCore::CheckCounts(const StoreUsage& counted, uint64_t changes, bool repair,

@@ -1,5 +1,6 @@
 // How a directory becomes an open engine. Order: superblock, lock, superblock again (another
-// process may have made it), index, then one synced batch that ends the counts of a clean end.
+// process may have made it), room on the disk, index, then one synced batch that ends the counts of
+// a clean end.
 #include <unistd.h>
 
 #include "fmt/format.h"
@@ -44,8 +45,7 @@ absl::StatusOr<bool> MayCreateIndex(FileSystem& fs, const std::string& directory
     return MakeError(
         Reason::kDataLoss,
         fmt::format("'{}' holds {} but no index; 'tilekv store fsck --rebuild-index' makes one "
-                    "from the payload files, or restore the directory 'index' from a "
-                    "backup",
+                    "from the payload files",
                     Printable(directory), what));
   };
   // Made after the index.
@@ -117,6 +117,7 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOp
 absl::Status EngineCore::OpenParts(bool create_index) {
   FileSystem& fs = *options_.file_system;
   const std::string& directory = options_.directory;
+  DiskReserve::MakeRoomToOpen(&fs, directory);
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(directory + "/index"));
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(directory + "/payload"));
   // Also where they were there.

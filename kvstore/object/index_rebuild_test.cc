@@ -1,17 +1,16 @@
 // What a rebuild takes over of indexes that are damaged in every place there is.
 #include "kvstore/object/index_rebuild.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "kvstore/object/index_test_util.h"
 #include "kvstore/object/local_engine_test_fixture.h"
 #include "kvstore/object/object_hash.h"
 #include "kvstore/object/tree.h"
-#include "rocksdb/db.h"
 
 namespace tilekv {
 namespace {
@@ -55,7 +54,7 @@ class IndexRebuildTest : public LocalEngineTest {
   // Closes the store, and keeps it as it is for Restore.
   void Keep(bool in_tables) {
     engine_.reset();
-    if (in_tables) MoveIntoTables();
+    if (in_tables) MoveIntoTables(Index());
     std::filesystem::copy(directory_.path(), kept_.path(),
                           std::filesystem::copy_options::recursive);
   }
@@ -66,34 +65,7 @@ class IndexRebuildTest : public LocalEngineTest {
                           std::filesystem::copy_options::recursive);
   }
 
-  void MoveIntoTables() {
-    rocksdb::Options options;
-    options.compression = rocksdb::kNoCompression;
-    std::vector<rocksdb::ColumnFamilyHandle*> families;
-    rocksdb::DB* opened = nullptr;
-    ASSERT_TRUE(
-        rocksdb::DB::Open(options, directory_ / "index",
-                          {{rocksdb::kDefaultColumnFamilyName, options}, {"inline", options}},
-                          &families, &opened)
-            .ok());
-    std::unique_ptr<rocksdb::DB> db(opened);
-    for (rocksdb::ColumnFamilyHandle* family : families) {
-      ASSERT_TRUE(db->Flush({}, family).ok());
-      ASSERT_TRUE(db->DestroyColumnFamilyHandle(family).ok());
-    }
-  }
-
-  // The largest first.
-  std::vector<std::string> FilesOfIndex(const std::string& extension) {
-    std::vector<std::string> paths;
-    for (const auto& entry : std::filesystem::directory_iterator(directory_ / "index")) {
-      if (entry.path().extension() == extension) paths.push_back(entry.path().string());
-    }
-    std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
-      return std::filesystem::file_size(a) > std::filesystem::file_size(b);
-    });
-    return paths;
-  }
+  std::string Index() { return directory_ / "index"; }
 
   static void Overwrite(const std::string& path, uint64_t offset, uint64_t bytes) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -122,7 +94,7 @@ class IndexRebuildTest : public LocalEngineTest {
 
 TEST_F(IndexRebuildTest, TakesEverythingFromALogButTheRecordThatIsDamaged) {
   Keep(/*in_tables=*/false);
-  std::string log = FilesOfIndex(".log").at(0);
+  std::string log = FilesOfIndex(Index(), ".log").at(0);
   uint64_t size = std::filesystem::file_size(log);
   for (uint64_t at : {uint64_t{2}, size / 4, size / 3 + 4, size / 2, size * 3 / 4}) {
     SCOPED_TRACE(at);
@@ -139,7 +111,7 @@ TEST_F(IndexRebuildTest, TakesEverythingFromALogButTheRecordThatIsDamaged) {
 
 TEST_F(IndexRebuildTest, NeedsNoRowsForTheContents) {
   Keep(/*in_tables=*/true);
-  std::string rows = FilesOfIndex(".sst").at(1);
+  std::string rows = FilesOfIndex(Index(), ".sst").at(1);
   uint64_t size = std::filesystem::file_size(rows);
   for (uint64_t at : {uint64_t{20}, size / 2, size - 20}) {
     SCOPED_TRACE(at);
@@ -154,7 +126,7 @@ TEST_F(IndexRebuildTest, NeedsNoRowsForTheContents) {
 
 TEST_F(IndexRebuildTest, TakesEverythingFromATableButTheContentThatIsDamaged) {
   Keep(/*in_tables=*/true);
-  std::string table = FilesOfIndex(".sst").at(0);
+  std::string table = FilesOfIndex(Index(), ".sst").at(0);
   uint64_t size = std::filesystem::file_size(table);
   for (uint64_t at :
        {uint64_t{1}, uint64_t{9}, size / 5, size / 3, size / 2, size * 4 / 5, size - 3}) {
@@ -168,7 +140,7 @@ TEST_F(IndexRebuildTest, TakesEverythingFromATableButTheContentThatIsDamaged) {
 
 TEST_F(IndexRebuildTest, GoesOnBehindWhatIsNoBlockAnyMore) {
   Keep(/*in_tables=*/true);
-  std::string table = FilesOfIndex(".sst").at(0);
+  std::string table = FilesOfIndex(Index(), ".sst").at(0);
   uint64_t size = std::filesystem::file_size(table);
   Restore();
   for (uint64_t at : {uint64_t{0}, size / 3, size / 2, size * 2 / 3}) Overwrite(table, at, 2'000);
@@ -196,7 +168,7 @@ TEST_F(IndexRebuildTest, UsesNoNumberThatTheOldIndexTellsOf) {
   engine_.reset();
   for (bool in_tables : {false, true}) {
     SCOPED_TRACE(in_tables);
-    if (in_tables) MoveIntoTables();
+    if (in_tables) MoveIntoTables(Index());
     ASSERT_TRUE(RebuildIndex(options_, {50}).ok());
     Open();
     ASSERT_TRUE(Put(large).ok());

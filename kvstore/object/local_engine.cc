@@ -97,4 +97,6 @@ absl::StatusOr<uint64_t> LocalEngine::RemoveUnnamedFiles() {
   return core_->payloads().RemoveUnnamed();
 }
 
+absl::Status LocalEngine::NothingIsMissing() { return core_->payloads().EndDoubt(); }
+
 }  // namespace tilekv

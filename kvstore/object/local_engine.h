@@ -60,6 +60,7 @@ class LocalEngine : public ObjectStore {
   absl::Status SettleRevisions(Domain domain, Revision revision) override;
   TableFiles* tables() override;
   absl::StatusOr<uint64_t> RemoveUnnamedFiles() override;
+  absl::Status NothingIsMissing() override;
 
  private:
   explicit LocalEngine(std::unique_ptr<EngineCore> core);

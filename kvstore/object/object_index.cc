@@ -145,9 +145,12 @@ absl::StatusOr<std::unique_ptr<ObjectIndex>> ObjectIndex::OpenWriter(const std::
   index->health_ = health;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  rocksdb::Status opened = OpenRocksDbToWrite(options, path, [&](const rocksdb::Options& how) {
+  auto open = [&](const rocksdb::Options& how) {
     return rocksdb::DB::Open(how, path, Families(how), &handles, &db);
-  });
+  };
+  std::string dropped;
+  rocksdb::Status opened = OpenRocksDbToWrite(options, path, open, dropped);
+  if (!dropped.empty()) health->Notice("index: " + dropped);
   TILEKV_RETURN_IF_ERROR(OpenError(opened, "open"));
   index->db_.reset(db);
   index->tables_ = TablesOfRocksDb(db);
@@ -245,6 +248,12 @@ absl::Status ObjectIndex::Scan(Domain domain, const std::optional<ObjectId>& aft
 absl::Status ObjectIndex::ScanAll(const std::function<bool(const ObjectRow&)>& visit) {
   std::string prefix(1, kRowKeyTag);
   return ScanRows(prefix, prefix, visit);
+}
+
+uint64_t ObjectIndex::EstimateRows() {
+  uint64_t keys = 0;
+  db_->GetIntProperty(rows_, rocksdb::DB::Properties::kEstimateNumKeys, &keys);
+  return keys;
 }
 
 absl::Status ObjectIndex::ScanRows(std::string_view prefix, std::string_view from,

@@ -68,6 +68,8 @@ class ObjectIndex {
                     const std::function<bool(const ObjectRow&)>& visit);
   // The same over all domains.
   absl::Status ScanAll(const std::function<bool(const ObjectRow&)>& visit);
+  // About how many there are, of all domains.
+  uint64_t EstimateRows();
 
   // Durable when it returns OK; a failure ends writing (STORE_FAILED). Writer only.
   absl::Status WriteSynced(Batch& batch);

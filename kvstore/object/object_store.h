@@ -104,8 +104,8 @@ struct StoreUsage {
 
 // What a look at rows, files and counts has found. Kinds: `no-payload` (the content of a row is
 // gone), `unreadable` (the disk does not give it), `payload` (it is cut short or another's),
-// `index` (the index contradicts itself), `orphan-file` (no row names it), `counts` (of objects and
-// bytes).
+// `index` (it contradicts itself, or is damaged), `orphan-file` (no row names it), `log` (an opening
+// may have left out rows: LocalEngine), `counts` (of objects and bytes).
 struct CopyProblem {
   std::string kind;
   std::optional<ObjectId> id;  // of the object whose copy it is; none: of no object
@@ -187,8 +187,11 @@ class ObjectStore {
   }
   // Those of the index, where it has any: small contents lie in them. Null: none.
   virtual TableFiles* tables() { return nullptr; }
-  // Unlinks payload files that no row names and that cannot be in use. Returns how many.
+  // Unlinks payload files that no row names and that cannot be in use; none while an opening may
+  // have left out rows. Returns how many.
   virtual absl::StatusOr<uint64_t> RemoveUnnamedFiles() { return 0; }
+  // Every content was read, and all that names need is here: nothing was left out.
+  virtual absl::Status NothingIsMissing() { return absl::OkStatus(); }
 };
 
 }  // namespace tilekv

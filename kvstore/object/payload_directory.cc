@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
+#include "kvstore/base/rocksdb_open.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/index_rows.h"
 
@@ -88,6 +89,8 @@ void PayloadDirectory::Remove(uint64_t number) {
 
 absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamed() {
   TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
+  TILEKV_ASSIGN_OR_RETURN(bool in_doubt, InDoubt());
+  if (in_doubt) return 0;
   uint64_t removed = 0;
   TILEKV_RETURN_IF_ERROR(VisitUnnamed([&](uint64_t, const std::string& path) -> absl::Status {
     TILEKV_CRASH_POINT("unnamed.before_unlink");
@@ -98,6 +101,28 @@ absl::StatusOr<uint64_t> PayloadDirectory::RemoveUnnamed() {
     return unlinked;
   }));
   return removed;
+}
+
+absl::StatusOr<std::vector<std::string>> PayloadDirectory::DroppedFiles() {
+  const std::string index = directory_ + "/index";
+  TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> names, fs_->List(index));
+  std::vector<std::string> dropped;
+  for (const std::string& name : names) {
+    if (name.rfind(kDroppedPrefix, 0) == 0) dropped.push_back(index + "/" + name);
+  }
+  return dropped;
+}
+
+absl::StatusOr<bool> PayloadDirectory::InDoubt() {
+  TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> dropped, DroppedFiles());
+  return !dropped.empty();
+}
+
+absl::Status PayloadDirectory::EndDoubt() {
+  TILEKV_ASSIGN_OR_RETURN(std::vector<std::string> dropped, DroppedFiles());
+  // Not synced: what comes back is in doubt once more, and no more than that.
+  for (const std::string& path : dropped) TILEKV_RETURN_IF_ERROR(fs_->Unlink(path));
+  return absl::OkStatus();
 }
 
 absl::Status PayloadDirectory::VisitUnnamed(const UnnamedFound& visit) {

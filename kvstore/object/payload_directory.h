@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/file_system.h"
@@ -37,8 +38,14 @@ class PayloadDirectory {
   void Remove(uint64_t number);
   // Removes files that no row names and that cannot belong to a put in progress: of numbers below
   // the first of this opening. A row that the index lacked then does not come back, as opening
-  // loses nothing of its log but a torn end that was never acknowledged. Returns how many.
+  // loses nothing of its log but a torn end that was never acknowledged. Removes nothing where that
+  // is in doubt. Returns how many.
   absl::StatusOr<uint64_t> RemoveUnnamed();
+  // An opening, this one or one before, left out what may be more than a torn write: a file that no
+  // row names may be an object's.
+  absl::StatusOr<bool> InDoubt();
+  // All that names need is here: then it was none.
+  absl::Status EndDoubt();
   // The same files, told one by one until `visit` gives an error.
   using UnnamedFound = std::function<absl::Status(uint64_t number, const std::string& path)>;
   absl::Status VisitUnnamed(const UnnamedFound& visit);
@@ -55,6 +62,7 @@ class PayloadDirectory {
         next_(numbers),
         reserved_end_(numbers) {}
   absl::Status MakeFolder(uint64_t folder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::vector<std::string>> DroppedFiles();
   absl::Status VisitUnnamedIn(const std::string& folder, const UnnamedFound& visit);
 
   FileSystem* const fs_;

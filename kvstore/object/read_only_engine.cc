@@ -145,7 +145,9 @@ absl::Status ReadOnlyEngine::CheckCopies(Domain domain, bool repair, const CopyP
     found(problem);
     return absl::OkStatus();
   };
-  return CheckAllCopies(parts, domain, on_bad, context).status();
+  TILEKV_ASSIGN_OR_RETURN(CopyCheckResult result, CheckAllCopies(parts, domain, on_bad, context));
+  if (!result.unreadable.ok()) found(IndexDamaged(result.unreadable));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<ObjectWriter>> ReadOnlyEngine::NewWriter(const PutSpec&) {
