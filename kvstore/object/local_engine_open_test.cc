@@ -92,6 +92,9 @@ TEST_F(LocalEngineTest, TakesACatalogForASignThatTheIndexIsLost) {
   absl::Status status = LocalEngine::Open(options_).status();
   EXPECT_EQ(GetReason(status), Reason::kDataLoss);
   EXPECT_THAT(ErrorText(status), HasSubstr("catalog"));
+  // Rows that are newer than a backup of the index alone would be unknown, and their files garbage.
+  EXPECT_THAT(ErrorText(status), HasSubstr("--rebuild-index"));
+  EXPECT_THAT(ErrorText(status), testing::Not(HasSubstr("backup")));
 }
 
 TEST_F(LocalEngineTest, MakesTheEntriesOfItsDirectoriesDurableAlsoWhereTheyWereThere) {
