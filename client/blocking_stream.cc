@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "kvstore/base/status.h"
 
 namespace tilekv {
 
@@ -85,6 +86,15 @@ bool BlockingStream::Read(std::string& message) {
   if (!r.watch.WaitUntil(context_, [&] { return !r.reading; }) || !r.got) return false;
   message = std::move(r.message);
   return true;
+}
+
+absl::StatusOr<std::optional<std::string>> BlockingStream::ReadLast(const std::string& what) {
+  Reactor& r = *reactor_;
+  r.watch.Update([&] { r.reading = true; });
+  r.StartRead(&r.incoming);
+  TILEKV_RETURN_IF_ERROR(Finish(what));
+  if (!r.got) return std::nullopt;
+  return std::move(r.message);
 }
 
 absl::Status BlockingStream::Finish(const std::string& what) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/remote_channels.h"
@@ -24,6 +25,9 @@ class BlockingStream {
   void SetStallTimeout(int64_t timeout_ms);
   // Waits for the end. `what` is named when the node stalled.
   absl::Status Finish(const std::string& what);
+  // Read and Finish in one wait: the last message, where the call ends well. None when it ended
+  // without one.
+  absl::StatusOr<std::optional<std::string>> ReadLast(const std::string& what);
 
  private:
   class Reactor;

@@ -1,4 +1,6 @@
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "client/blocking_stream.h"
@@ -78,9 +80,10 @@ absl::StatusOr<v1::PutValueOutcome> RemotePutValue(RemoteChannels& channels,
     if (!stream.Write(data, last)) return Broken(stream, channels, what);
   }
   stream.SetStallTimeout(channels.options().sync_timeout_ms);
-  if (!stream.Read(text)) return Broken(stream, channels, what);
-  if (!reply.ParseFromString(text) || !reply.has_outcome()) return BadAnswer(channels, what);
-  TILEKV_RETURN_IF_ERROR(stream.Finish(what));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<std::string> last_text, stream.ReadLast(what));
+  if (!last_text || !reply.ParseFromString(*last_text) || !reply.has_outcome()) {
+    return BadAnswer(channels, what);
+  }
   return reply.outcome();
 }
 
@@ -104,14 +107,13 @@ absl::StatusOr<v1::BatchPutResponse> RemoteBatchPut(RemoteChannels& channels,
   }
   // An empty message says that the compares were heard; before it the node writes nothing.
   stream.SetStallTimeout(channels.options().sync_timeout_ms);
-  if (!stream.Write(ToBuffer(""), true) || !stream.Read(text)) {
-    return Broken(stream, channels, what);
-  }
+  if (!stream.Write(ToBuffer(""), true)) return Broken(stream, channels, what);
+  TILEKV_ASSIGN_OR_RETURN(std::optional<std::string> last_text, stream.ReadLast(what));
   v1::BatchPutResponse outcome;
-  if (!outcome.ParseFromString(text) || outcome.outcomes_size() != request.items_size()) {
+  if (!last_text || !outcome.ParseFromString(*last_text) ||
+      outcome.outcomes_size() != request.items_size()) {
     return BadAnswer(channels, what);
   }
-  TILEKV_RETURN_IF_ERROR(stream.Finish(what));
   *outcome.mutable_compares() = reply.compares();
   return outcome;
 }

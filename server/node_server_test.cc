@@ -278,6 +278,64 @@ TEST_F(NodeServerTest, ADeadlineThatHasPassedEndsTheCall) {
   EXPECT_EQ(GetReason(remote->ReadObjects({&read, 1}, nullptr, late)), Reason::kDeadlineExceeded);
 }
 
+TEST_F(NodeServerTest, CallsCancelledAtAnyMomentLeaveNothingBehind) {
+  ObjectRef stored = Store(Pattern(200'000, 1));
+  auto cancel_some = [&](int from) {
+    for (int i = from; i < from + 150; ++i) {
+      grpc::ClientContext call;
+      if (i % 3 == 0) {
+        v1::ReadObjectsRequest request;
+        ObjectRefToWire(stored, request.add_ranges()->mutable_ref());
+        request.mutable_ranges(0)->set_length(stored.length);
+        auto reader = stub_->ReadObjects(&call, request);
+        v1::ReadObjectsResponse response;
+        if (i % 2 == 0) reader->Read(&response);
+        call.TryCancel();
+        reader->Finish();
+        continue;
+      }
+      auto stream = stub_->PutValue(&call);
+      v1::PutValueRequest request;
+      request.mutable_header()->set_key(std::to_string(i));
+      request.mutable_header()->set_request_id(std::string(16, 'r'));
+      request.mutable_header()->set_length(i % 3 == 1 ? 10 : 1'000'000);
+      request.set_data("12345");
+      stream->Write(request);
+      v1::PutValueResponse response;
+      if (i % 2 == 0) stream->Read(&response);
+      call.TryCancel();
+      stream->Finish();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int from : {0, 150, 300, 450}) threads.emplace_back(cancel_some, from);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(Eventually([&] { return node_->server().stream_bytes_held() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return node_->server().read_bytes_held() == 0; }));
+  // No place was lost either.
+  auto remote = *ConnectNode(node_->address());
+  for (int i = 0; i < 50; ++i) {
+    v1::PutValueHeader header;
+    header.set_key("k");
+    header.set_request_id(std::string(16, static_cast<char>('a' + i % 26)));
+    header.set_length(i % 2 == 0 ? 5 : 100'000);
+    std::string content = Pattern(header.length(), i);
+    SpanSource source(AsBytes(content));
+    EXPECT_TRUE(remote->PutValue(header, &source, nullptr).ok());
+  }
+}
+
+TEST_F(NodeServerTest, TheFirstMessageOfAPutIsSmall) {
+  grpc::ClientContext call;
+  auto stream = stub_->PutValue(&call);
+  v1::PutValueRequest request;
+  request.mutable_header()->set_key("k");
+  request.mutable_header()->set_request_id(std::string(16, 'r'));
+  request.set_data(std::string(kSmallValueBytes + 1, 'x'));
+  stream->Write(request);
+  EXPECT_EQ(GetReason(Decoded(stream->Finish())), Reason::kInvalidArgument);
+}
+
 // A source that cancels its own call after the first piece.
 class CancellingSource : public ByteSource {
  public:
