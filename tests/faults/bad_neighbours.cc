@@ -197,7 +197,11 @@ class Neighbours {
         StatusFromWire(status.error_code(), status.error_message(), status.error_details(), "node");
     bool is_refused = GetReason(ended) == Reason::kOverloaded &&
                       ErrorText(ended).find("others waited") == std::string::npos;
-    ++(is_refused ? counts_.refused : counts_.broken_off);
+    if (is_refused) {
+      ++counts_.refused;
+    } else if (++counts_.broken_off == 1) {
+      std::cout << "broken off" << std::endl;
+    }
   }
   v1::PutObjectRequest Header(const ObjectRef& ref) const {
     v1::PutObjectRequest message;
