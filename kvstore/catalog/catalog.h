@@ -102,6 +102,11 @@ class Catalog {
   virtual absl::StatusOr<Revision> CurrentRevision() = 0;
   // STORE_FAILED once a write has failed: no other is taken.
   virtual absl::Status CheckWritable() { return absl::OkStatus(); }
+  // The number of the newest log whose end an opening, this one or one before, left out although it
+  // may be damaged and not torn: then transactions that were acknowledged are missing. 0: none.
+  virtual absl::StatusOr<uint64_t> LogInDoubt() { return 0; }
+  // Somebody has looked at what is here: it is right so.
+  virtual absl::Status EndDoubt() { return absl::OkStatus(); }
   // Those that this process keeps on its disk. Null: none.
   virtual TableFiles* tables() { return nullptr; }
   // Values up to this size are worth keeping in their entries.

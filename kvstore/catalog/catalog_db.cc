@@ -1,5 +1,8 @@
 #include "kvstore/catalog/catalog_db.h"
 
+#include <algorithm>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
@@ -31,6 +34,14 @@ absl::Status FromRocks(const rocksdb::Status& status, std::string_view what) {
   if (status.ok()) return absl::OkStatus();
   Reason reason = status.IsCorruption() ? Reason::kDataLoss : Reason::kStoreFailed;
   return MakeError(reason, fmt::format("catalog: {}: {}", what, status.ToString()));
+}
+
+absl::Status OpenError(const rocksdb::Status& status, const std::string& directory) {
+  absl::Status error = FromRocks(status, fmt::format("opening '{}'", Printable(directory)));
+  if (!status.IsCorruption()) return error;
+  return WithContext(error,
+                     "names cannot be read and nothing was changed; take a copy of the "
+                     "store's directory, then bring 'catalog' back from a backup");
 }
 
 std::string EntryRow(std::string_view key) {
@@ -132,8 +143,7 @@ absl::StatusOr<std::unique_ptr<CatalogDb>> CatalogDb::Open(const CatalogDbOption
     if (!dropped.empty() && options.notice != nullptr) options.notice("catalog: " + dropped);
   }
   opened->db_.reset(db);
-  TILEKV_RETURN_IF_ERROR(
-      FromRocks(status, fmt::format("opening '{}'", Printable(options.directory))));
+  TILEKV_RETURN_IF_ERROR(OpenError(status, options.directory));
   if (!options.read_only) {
     TILEKV_RETURN_IF_ERROR(SyncEntryOf(*db_options.env, options.directory));
     opened->tables_ = TablesOfRocksDb(db);
@@ -264,6 +274,34 @@ absl::StatusOr<std::vector<std::pair<LeaseId, std::string>>> CatalogDb::LeasedKe
   }
   TILEKV_RETURN_IF_ERROR(FromRocks(at->status(), "reading leases"));
   return keys;
+}
+
+absl::StatusOr<std::vector<uint64_t>> CatalogDb::DroppedLogs() {
+  constexpr std::string_view kPrefix = kDroppedPrefix;
+  std::vector<std::string> names;
+  TILEKV_RETURN_IF_ERROR(
+      FromRocks(db_->GetEnv()->GetChildren(db_->GetName(), &names), "listing its directory"));
+  std::vector<uint64_t> logs;
+  for (const std::string& name : names) {
+    if (name.rfind(kPrefix, 0) != 0) continue;
+    uint64_t log = 0;
+    const char* name_end = name.data() + name.size();
+    auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name_end, log);
+    if (error == std::errc() && end == name_end) logs.push_back(log);
+  }
+  std::sort(logs.begin(), logs.end());
+  return logs;
+}
+
+absl::Status CatalogDb::ForgetDropped() {
+  TILEKV_ASSIGN_OR_RETURN(std::vector<uint64_t> logs, DroppedLogs());
+  // Not synced: what comes back is in doubt once more, and no more than that.
+  for (uint64_t log : logs) {
+    std::string path = fmt::format("{}/{}{}", db_->GetName(), kDroppedPrefix, log);
+    TILEKV_RETURN_IF_ERROR(
+        FromRocks(db_->GetEnv()->DeleteFile(path), "removing what an opening left out"));
+  }
+  return absl::OkStatus();
 }
 
 void CatalogDb::PutEntry(rocksdb::WriteBatch& batch, const std::string& key,

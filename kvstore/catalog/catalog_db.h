@@ -2,6 +2,7 @@
 // docs/formats.md, "Local catalog". Decides nothing.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -65,6 +66,12 @@ class CatalogDb {
                                    const rocksdb::Snapshot* held);
   // Keys that go with leases, of any process.
   absl::StatusOr<std::vector<std::pair<LeaseId, std::string>>> LeasedKeys();
+
+  // The numbers of logs of which an opening, this one or one before, left out an end that may be
+  // more than a torn write (rocksdb_open.h), in order.
+  absl::StatusOr<std::vector<uint64_t>> DroppedLogs();
+  // Removes what was kept of these ends.
+  absl::Status ForgetDropped();
 
   // `old_lease`: of the entry that is there, whose mark is removed.
   static void PutEntry(rocksdb::WriteBatch& batch, const std::string& key, const StoredEntry& entry,

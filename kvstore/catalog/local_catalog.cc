@@ -192,6 +192,16 @@ absl::Status LocalCatalog::Revoke(LeaseId lease) {
   return Submit(end).status();
 }
 
+absl::StatusOr<uint64_t> LocalCatalog::LogInDoubt() {
+  TILEKV_ASSIGN_OR_RETURN(std::vector<uint64_t> dropped, db_->DroppedLogs());
+  return dropped.empty() ? 0 : dropped.back();
+}
+
+absl::Status LocalCatalog::EndDoubt() {
+  if (db_->read_only()) return ReadOnlyError();
+  return db_->ForgetDropped();
+}
+
 absl::StatusOr<TxnResult> LocalCatalog::Txn(const CatalogTxn& txn) {
   if (db_->read_only()) return ReadOnlyError();
   TILEKV_RETURN_IF_ERROR(CheckTxn(txn));

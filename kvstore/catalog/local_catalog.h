@@ -68,6 +68,8 @@ class LocalCatalog : public Catalog {
   absl::StatusOr<std::unique_ptr<CatalogSnapshot>> Snapshot() override;
   absl::StatusOr<Revision> CurrentRevision() override;
   absl::Status CheckWritable() override;
+  absl::StatusOr<uint64_t> LogInDoubt() override;
+  absl::Status EndDoubt() override;
   TableFiles* tables() override;
   // One synced write instead of two.
   uint64_t inline_value_bytes() const override { return kLocalInlineValueBytes; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "kvstore/base/bytes.h"
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
@@ -26,6 +27,34 @@ int64_t GraceOverMicros(NodeContext& node) {
   return node.clock.WallMicros() - kDeleteGrace_s * kMicrosPerSecond;
 }
 
+// Of a held round. Where the catalog was in doubt when it was given, its end is the number of the
+// log: that stands for no later doubt.
+constexpr size_t kRoundBytes = 16;
+std::string HeldName(const std::string& round, uint64_t log_in_doubt) {
+  std::string name = round;
+  if (log_in_doubt != 0) AppendBe64(name, log_in_doubt);
+  return name;
+}
+uint64_t LogInDoubtOf(const std::string& name) {
+  bool has_log = name.size() == kRoundBytes + sizeof(uint64_t);
+  return has_log ? LoadBe64(AsBytes(name).data() + kRoundBytes) : 0;
+}
+
+// Of a round that deletes nothing as the catalog is in doubt.
+absl::Status CatalogInDoubt(uint64_t log, const std::string& name, uint64_t lost_bytes) {
+  std::string lost;
+  if (lost_bytes > 0) lost = fmt::format(", and what names need fell by {} bytes", lost_bytes);
+  return MakeError(
+      Reason::kDataLoss,
+      fmt::format(
+          "the round is held and nothing was deleted, since an opening left out the end of "
+          "the catalog's log (catalog/DROPPED-{}), which was torn or damaged: the newest names may "
+          "be missing{}. Look at 'tilekv ls' and 'tilekv store gc --dry-run', store what "
+          "is missing again or bring the catalog back from a backup, and if all is right: "
+          "tilekv store gc --confirm {}",
+          log, lost, HexEncode(AsBytes(name))));
+}
+
 bool IsTooMuch(uint64_t lost, uint64_t of) {
   return lost > kCollectHoldBytes && lost > of / 100 * kCollectHoldPercent;
 }
@@ -36,7 +65,8 @@ struct Collector::Round {
   std::string value;  // random: tells this round from every other
   Revision record_mod;
   Revision fence;
-  Revision snapshot;  // S
+  Revision snapshot;          // S
+  uint64_t log_in_doubt = 0;  // of the catalog; 0: it is in no doubt
   std::optional<LiveList> live;
   // Of a dry run: versions deleted up to then would have been purged; 0: none.
   int64_t would_purge_micros = 0;
@@ -92,7 +122,7 @@ absl::Status Collector::BeginRound(Round& round) {
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(kRoundKey));
   v1::RoundRecord record;
   if (entry && !record.ParseFromString(entry->value)) record.Clear();
-  round.value = node_.random.Bytes(16);
+  round.value = node_.random.Bytes(kRoundBytes);
   record.set_value(round.value);
   record.set_started_micros(node_.clock.WallMicros());
   TILEKV_ASSIGN_OR_RETURN(
@@ -224,7 +254,7 @@ absl::StatusOr<bool> Collector::CheckLoss(Round& round, CatalogSnapshot& snapsho
   }
   // It keeps its name while it is held, so that what was read in a log can be confirmed, and stands
   // for no more than that.
-  bool further_loss = record.held().empty();
+  bool further_loss = record.held().empty() || round.log_in_doubt > LogInDoubtOf(record.held());
   if (!further_loss) {
     TILEKV_ASSIGN_OR_RETURN(uint64_t further, Unexplained(round, snapshot, record.held_live_bytes(),
                                                           {record.held_snapshot_rev()}, context));
@@ -233,21 +263,22 @@ absl::StatusOr<bool> Collector::CheckLoss(Round& round, CatalogSnapshot& snapsho
   if (confirmed && !further_loss) return true;
   TILEKV_ASSIGN_OR_RETURN(uint64_t lost, Unexplained(round, snapshot, record.live_bytes(),
                                                      {record.snapshot_rev()}, context));
-  if (lost == 0) return true;
+  if (lost == 0 && round.log_in_doubt == 0) return true;
   response.set_unexplained_bytes(lost);
-  if (!node_.holds_rounds) return true;
+  if (!node_.holds_rounds && round.log_in_doubt == 0) return true;
   response.set_held(true);
   if (request.dry_run()) {  // what it would delete is told
     if (!further_loss) response.set_round(record.held());
     return true;
   }
   TILEKV_RETURN_IF_ERROR(Hold(round, record, further_loss));
+  if (round.log_in_doubt != 0) return CatalogInDoubt(round.log_in_doubt, record.held(), lost);
   response.set_round(record.held());
   return false;
 }
 
 absl::Status Collector::Hold(Round& round, v1::RoundRecord& record, bool further_loss) {
-  if (further_loss) record.set_held(round.value);
+  if (further_loss) record.set_held(HeldName(round.value, round.log_in_doubt));
   // What is added under a name may not go unseen either.
   if (further_loss || round.live->bytes() >= record.held_live_bytes()) {
     record.set_held_live_bytes(round.live->bytes());
@@ -381,7 +412,11 @@ absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
     const v1::CollectRequest& request, const CallContext& context) {
   v1::CollectResponse response;
   Round round;
-  TILEKV_RETURN_IF_ERROR(Purge(response, request.dry_run()));
+  TILEKV_ASSIGN_OR_RETURN(round.log_in_doubt, node_.catalog.LogInDoubt());
+  // What is missing may be that a version was undeleted.
+  if (request.dry_run() || round.log_in_doubt == 0) {
+    TILEKV_RETURN_IF_ERROR(Purge(response, request.dry_run()));
+  }
   TILEKV_CRASH_POINT("collector.purged");
   if (request.dry_run()) {
     round.would_purge_micros = GraceOverMicros(node_);
@@ -401,7 +436,11 @@ absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
   snapshot.reset();
   round.walk.reset();
   TILEKV_CRASH_POINT("collector.live_found");
-  if (!request.dry_run()) TILEKV_RETURN_IF_ERROR(StoreFence(round));
+  if (!request.dry_run()) {
+    TILEKV_RETURN_IF_ERROR(StoreFence(round));
+    // It was confirmed.
+    if (round.log_in_doubt != 0) TILEKV_RETURN_IF_ERROR(node_.catalog.EndDoubt());
+  }
   TILEKV_CRASH_POINT("collector.fence_stored");
   TILEKV_RETURN_IF_ERROR(Sweep(round, request.dry_run(), response, context));
   TILEKV_CRASH_POINT("collector.swept");

@@ -12,6 +12,8 @@
 //    node the round is held, which moves no fence and deletes nothing, until a person names it in a
 //    round that confirms it. The name stands for what had been lost when it was given: a further
 //    loss gets another name. Elsewhere the loss is reported and the round goes on.
+//     So is, everywhere, each round while the end of the catalog's log is in doubt (catalog.h), of
+//     which nothing else would tell: it purges nothing either, and is an error that says so.
 // 5. The fence is stored in the round record, if it is still this round's, and raised: a session
 //    below it puts and links no more.
 // 6. Sweep: a batch at a time, after the round record was read and is still this round's: objects
@@ -48,7 +50,7 @@ class Collector {
   absl::Status Start();
   // A dry run ends, purges, raises and deletes nothing, and says what a round would delete.
   // OVERLOADED while a round is running. INVALID_ARGUMENT: no round of the name to be confirmed is
-  // held.
+  // held. DATA_LOSS: a tree cannot be read, or the catalog is in doubt.
   absl::StatusOr<v1::CollectResponse> Collect(const v1::CollectRequest& request,
                                               const CallContext& context);
   // Whether the last round was held.

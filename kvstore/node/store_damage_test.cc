@@ -7,99 +7,12 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "kvstore/base/status.h"
-#include "kvstore/catalog/local_catalog.h"
-#include "kvstore/node/local_node.h"
-#include "kvstore/node/open_catalog.h"
 #include "kvstore/node/scrubber.h"
-#include "kvstore/node/store_repair.h"
-#include "kvstore/object/engine_test_util.h"
+#include "kvstore/node/store_damage_test_util.h"
 #include "kvstore/object/index_test_util.h"
-#include "kvstore/object/object_hash.h"
-#include "kvstore/object/payload_directory.h"
-#include "kvstore/object/test_file_system.h"
-#include "kvstore/wire/object_messages.h"
 
 namespace tilekv {
 namespace {
-
-class StoreDamageTest : public testing::Test {
- protected:
-  StoreDamageTest() { Open(); }
-
-  void Open() {
-    Close();
-    LocalEngineOptions options;
-    options.directory = directory_.path();
-    options.create_if_missing = true;
-    options.clock = &clock_;
-    options.file_system = &fs_;
-    engine_ = *LocalEngine::Open(options);
-    catalog_ = *OpenStoreCatalog(directory_.path(), false, *engine_);
-    NodeOptions node;
-    node.clock = &clock_;
-    node_ = *LocalNode::Create(*engine_, *catalog_, node);
-  }
-  void Close() {
-    node_.reset();
-    catalog_.reset();
-    engine_.reset();
-  }
-  // The value's object.
-  ObjectRef PutValue(const std::string& key, const std::string& content) {
-    v1::PutValueHeader header;
-    header.set_key(key);
-    header.set_request_id(std::string(16, 'r'));
-    SpanSource source(AsBytes(content));
-    auto outcome = node_->PutValue(header, &source, nullptr);
-    EXPECT_TRUE(outcome.ok() && outcome->applied()) << outcome.status();
-    return RefOf(0, AsBytes(content));
-  }
-  absl::Status Read(const ObjectRef& ref) {
-    std::string out(ref.length, 0);
-    ObjectRead read{
-        .ref = ref, .offset = 0, .out = {reinterpret_cast<uint8_t*>(out.data()), out.size()}};
-    return node_->ReadObjects({&read, 1});
-  }
-  bool Linked(const ObjectRef& ref) {
-    auto begun = node_->BeginSession({});
-    v1::LinkRequest link;
-    link.set_session_rev(begun->session_rev());
-    ObjectRefToWire(ref, link.add_refs());
-    auto linked = node_->Link(link);
-    EXPECT_TRUE(linked.ok()) << linked.status();
-    return linked.ok() && linked->present(0);
-  }
-  RowState StateOf(const ObjectRef& ref) { return (*engine_->Stat(kDefaultDomain, ref.id))->state; }
-  std::string FileOf(const ObjectRef& ref) {
-    return PayloadPath(directory_.path(), (*engine_->Stat(kDefaultDomain, ref.id))->file_number);
-  }
-  v1::FsckResponse Fsck(bool repair = false, bool content = false) {
-    v1::FsckRequest request;
-    request.set_repair(repair);
-    request.set_verify_content(content);
-    auto response = node_->Fsck(request);
-    EXPECT_TRUE(response.ok()) << response.status();
-    return *response;
-  }
-
-  IndexRebuildReport RebuildNow() {
-    LocalEngineOptions options;
-    options.directory = directory_.path();
-    options.clock = &clock_;
-    auto report = RebuildStoreIndex(options);
-    EXPECT_TRUE(report.ok()) << report.status();
-    return report.ok() ? *report : IndexRebuildReport();
-  }
-
-  TestDirectory directory_;
-  TestFileSystem fs_;
-  ManualClock clock_;
-  std::unique_ptr<LocalEngine> engine_;
-  std::unique_ptr<Catalog> catalog_;
-  std::unique_ptr<LocalNode> node_;
-};
-
-constexpr uint64_t kInFile = 200'000;
 
 TEST_F(StoreDamageTest, AReadThatMeetsDamageMarksTheRowAndStoringAgainHeals) {
   std::string content(kInFile, 'c');
@@ -465,87 +378,6 @@ TEST_F(DamagedTableTest, FsckNamesTheOneContentThatCannotBeRead) {
     EXPECT_GE(Lost(found), 2) << "one or two of a block, and the payload that is gone";
     for (const v1::FsckProblem& problem : found.problems()) EXPECT_FALSE(problem.repaired());
   }
-}
-
-// The store is closed, and its index is as a process leaves it that is killed.
-class KilledStoreTest : public StoreDamageTest {
- protected:
-  // Returns the path of the index's newest log.
-  std::string CloseAsKilled() {
-    const std::string index = directory_ / "index";
-    std::filesystem::copy(index, killed_.path(), std::filesystem::copy_options::recursive);
-    Close();
-    std::filesystem::remove_all(index);
-    std::filesystem::copy(killed_.path(), index, std::filesystem::copy_options::recursive);
-    std::string newest;
-    for (const auto& entry : std::filesystem::directory_iterator(index)) {
-      if (entry.path().extension() == ".log") newest = std::max(newest, entry.path().string());
-    }
-    return newest;
-  }
-  // The last bytes become zeros: as a loss of power leaves them, or damage.
-  void TearInDoubt(const std::string& log) {
-    auto size = std::filesystem::file_size(log);
-    std::filesystem::resize_file(log, size - 5);
-    std::filesystem::resize_file(log, size);
-  }
-
-  TestDirectory killed_;
-};
-
-TEST_F(KilledStoreTest, ABitThatTurnedInTheLastRecordOfTheIndexIsNoTornWrite) {
-  ObjectRef ref = PutValue("big", std::string(kInFile, 'b'));
-  std::string payload = FileOf(ref);
-  std::string log = CloseAsKilled();
-  FlipBitInFile(log, std::filesystem::file_size(log) - 5);
-  LocalEngineOptions options;
-  options.directory = directory_.path();
-  EXPECT_EQ(GetReason(LocalEngine::Open(options).status()), Reason::kDataLoss);
-  EXPECT_TRUE(std::filesystem::exists(payload));
-  EXPECT_EQ(RebuildNow().rows, 1u);
-  Open();
-  EXPECT_TRUE(Read(ref).ok());
-}
-
-TEST_F(KilledStoreTest, WhereTheEndOfTheLogIsInDoubtNoFileGoesUntilARebuildHasTakenThemIn) {
-  ObjectRef ref = PutValue("big", std::string(kInFile, 'b'));
-  std::string payload = FileOf(ref);
-  TearInDoubt(CloseAsKilled());
-  Open();
-  EXPECT_FALSE(Read(ref).ok());
-  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
-  for (bool content : {false, true}) {
-    v1::FsckResponse found = Fsck(/*repair=*/true, content);
-    ASSERT_EQ(found.problem_count(), 3u) << found.DebugString();
-    EXPECT_EQ(found.problems(0).kind(), "log");
-    EXPECT_EQ(found.problems(1).kind(), "orphan-file");
-    EXPECT_FALSE(found.problems(1).repaired());
-    EXPECT_TRUE(found.problems(2).lost());
-  }
-  Open();
-  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u) << "nor after another opening";
-  Close();
-  RebuildNow();
-  Open();
-  EXPECT_TRUE(Read(ref).ok());
-  EXPECT_EQ(Fsck().problem_count(), 0u);
-}
-
-TEST_F(KilledStoreTest, TheDoubtEndsWhereAllThatNamesNeedWasReadAndIsThere) {
-  ObjectRef kept = PutValue("kept", std::string(kInFile, 'k'));
-  PutValue("big", std::string(kInFile, 'b'));
-  TearInDoubt(CloseAsKilled());
-  Open();
-  v1::DeleteValueRequest remove;
-  remove.set_key("big");
-  remove.set_request_id(std::string(16, 'd'));
-  ASSERT_TRUE(node_->DeleteValue(remove).ok());
-  EXPECT_EQ(Fsck(false, false).problem_count(), 2u);
-  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 0u);
-  EXPECT_EQ(Fsck(false, true).lost_count(), 0u);
-  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 1u);
-  EXPECT_EQ(Fsck().problem_count(), 0u);
-  EXPECT_TRUE(Read(kept).ok());
 }
 
 TEST_F(StoreDamageTest, AStoreThatIsOpenIsNotRebuilt) {
