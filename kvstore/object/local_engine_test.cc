@@ -6,6 +6,7 @@
 
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/index_test_util.h"
 #include "kvstore/object/local_engine_test_fixture.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/object/payload_file.h"
@@ -420,6 +421,23 @@ TEST_F(LocalEngineTest, TakesATornEndOfTheLogForWhatWasNeverAcknowledged) {
   std::filesystem::resize_file(log, std::filesystem::file_size(log) - 60);
   Open();
   EXPECT_GE(engine_->Usage()->objects, 99u);
+}
+
+TEST_F(LocalEngineTest, ChecksTablesAlsoWhereTheFileSystemHasNoDirectReads) {
+  Open();
+  ASSERT_TRUE(Put(TestContent(2'000, 1)).ok());
+  engine_.reset();
+  MoveIntoTables(directory_ / "index");
+  options_.rocksdb_env = &env_;
+  env_.refuse_direct_reads = true;
+  Open();
+  std::optional<TableFile> table = engine_->tables()->After(0);
+  ASSERT_TRUE(table.has_value());
+  absl::Status checked = engine_->tables()->Check(*table);
+  EXPECT_TRUE(checked.ok()) << checked;
+  FlipBitInFile(table->path, table->bytes / 3);
+  checked = engine_->tables()->Check(*table);
+  EXPECT_EQ(GetReason(checked), Reason::kDataLoss) << checked;
 }
 
 TEST_F(LocalEngineTest, HealsUnderConcurrentReadersAndWriters) {
