@@ -167,7 +167,7 @@ class Rebuild {
     }
     ObjectIndex::Batch batch(*index_);
     batch.ReplaceRow(domain, old, row);
-    TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+    TILEKV_RETURN_IF_ERROR(index_->WriteUnsynced(batch));
     report_.rows += !old.has_value();
     report_.damaged += row.state == RowState::kQuarantined;
     if (old) report_.damaged -= old->state == RowState::kQuarantined;
@@ -227,12 +227,13 @@ class Rebuild {
     ObjectIndex::Batch batch(*index_);
     batch.PutRow(domain, row);
     batch.PutContent(domain, row.ref.id, value);
-    TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
+    TILEKV_RETURN_IF_ERROR(index_->WriteUnsynced(batch));
     ++report_.rows;
     ++report_.small_contents;
     return absl::OkStatus();
   }
 
+  // The one synced write: nobody has the index before it is whole and in place.
   absl::Status WriteNumbers() {
     std::string numbers;
     AppendLe<uint64_t>(numbers, numbers_);

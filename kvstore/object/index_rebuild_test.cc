@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -157,6 +158,29 @@ TEST_F(IndexRebuildTest, NeedsNeitherManifestNorCurrent) {
     }
   }
   EXPECT_EQ(LostByRebuild(), 0u);
+}
+
+TEST_F(IndexRebuildTest, TellsOfReadsThatFailAndTakesTheContentsAllTheSame) {
+  Keep(/*in_tables=*/true);
+  options_.rocksdb_env = &env_;
+  bool failed = true;
+  for (int reads = 0; failed; reads += 5) {
+    SCOPED_TRACE(reads);
+    Restore();
+    env_.reads_left = reads;
+    auto report = RebuildIndex(options_, {50});
+    failed = env_.reads_left.exchange(std::numeric_limits<int>::max()) < 0;
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->small_contents, ids_.size());
+    EXPECT_EQ(report->old_index_error.empty(), !failed) << report->old_index_error;
+  }
+}
+
+TEST_F(IndexRebuildTest, SyncsOnceHoweverMuchItTakesOver) {
+  Keep(/*in_tables=*/false);
+  options_.rocksdb_env = &env_;
+  ASSERT_TRUE(RebuildIndex(options_, {50}).ok());
+  EXPECT_EQ(env_.log_syncs, 1);
 }
 
 TEST_F(IndexRebuildTest, UsesNoNumberThatTheOldIndexTellsOf) {

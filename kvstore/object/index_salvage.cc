@@ -142,13 +142,14 @@ class Salvage {
       status = TableNumbers(reader);
     } else {
       if (status.ok()) status = reader.VerifyChecksum();
-      if (status.ok()) return Walk(reader);
+      if (status.ok()) status = Walk(reader);
     }
     if (status.ok()) return;
     Problem(path, status.ToString());
     if (!has_rows) Comb(path);
   }
 
+  // What cannot be read here tells of no number: the payload files then do, alone.
   rocksdb::Status TableNumbers(rocksdb::SstFileReader& reader) {
     std::unique_ptr<rocksdb::Iterator> it(reader.NewIterator({}));
     it->Seek(rocksdb::Slice(kNumbersKey.data(), kNumbersKey.size()));
@@ -164,12 +165,13 @@ class Salvage {
     return read.ok() ? it->status() : read;
   }
 
-  // A table without damage.
-  void Walk(rocksdb::SstFileReader& reader) {
+  // A table without damage, unless the disk fails meanwhile.
+  rocksdb::Status Walk(rocksdb::SstFileReader& reader) {
     std::unique_ptr<rocksdb::Iterator> it(reader.NewIterator({}));
     for (it->SeekToFirst(); it->Valid() && failed_.ok(); it->Next()) {
       Content(Text(it->key()), Text(it->value()));
     }
+    return it->status();
   }
 
   // A damaged one, whose blocks RocksDB would not give, or would end the process over: every place

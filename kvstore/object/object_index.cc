@@ -73,7 +73,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
 
 // RocksDB writes the batches of several threads in one of them. Its library is not built for the
 // thread sanitizer, which therefore takes that for a race: there, batches go one by one.
-rocksdb::Status Write(rocksdb::DB& db, rocksdb::WriteBatch* batch) {
+rocksdb::Status WriteTo(rocksdb::DB& db, rocksdb::WriteBatch* batch, bool sync) {
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
   static Mutex one_at_a_time;
@@ -81,7 +81,7 @@ rocksdb::Status Write(rocksdb::DB& db, rocksdb::WriteBatch* batch) {
 #endif
 #endif
   rocksdb::WriteOptions options;
-  options.sync = true;
+  options.sync = sync;
   return db.Write(options, batch);
 }
 
@@ -272,9 +272,13 @@ absl::Status ObjectIndex::ScanRows(std::string_view prefix, std::string_view fro
   return FromRocks(it->status(), "scan");
 }
 
-absl::Status ObjectIndex::WriteSynced(Batch& batch) {
+absl::Status ObjectIndex::WriteSynced(Batch& batch) { return Write(batch, /*sync=*/true); }
+
+absl::Status ObjectIndex::WriteUnsynced(Batch& batch) { return Write(batch, /*sync=*/false); }
+
+absl::Status ObjectIndex::Write(Batch& batch, bool sync) {
   TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
-  absl::Status status = FromRocks(Write(*db_, batch.batch_.get()), "write");
+  absl::Status status = FromRocks(WriteTo(*db_, batch.batch_.get(), sync), "write");
   // What RocksDB has of a failed write is not known, and it takes no more.
   return status.ok() ? status : health_->Fail(status);
 }

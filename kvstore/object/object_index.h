@@ -73,6 +73,8 @@ class ObjectIndex {
 
   // Durable when it returns OK; a failure ends writing (STORE_FAILED). Writer only.
   absl::Status WriteSynced(Batch& batch);
+  // The same, but durable with the next synced write.
+  absl::Status WriteUnsynced(Batch& batch);
   // Readers only: sees what the writer has synced by now.
   absl::Status Refresh();
   // Writer only.
@@ -80,6 +82,7 @@ class ObjectIndex {
 
  private:
   ObjectIndex() = default;
+  absl::Status Write(Batch& batch, bool sync);
   absl::StatusOr<std::optional<std::string>> GetValue(rocksdb::ColumnFamilyHandle* family,
                                                       std::string_view key);
   absl::Status ScanRows(std::string_view prefix, std::string_view from,
