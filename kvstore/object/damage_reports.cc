@@ -36,14 +36,25 @@ void LeaveDamageReport(FileSystem& fs, const std::string& store_directory,
   fs.Open(folder + "/" + NameOf(damaged), FileSystem::OpenMode::kReadWrite).IgnoreError();
 }
 
-std::vector<DamageReported> TakeDamageReports(FileSystem& fs, const std::string& store_directory) {
+void MakeDamageReportFolder(FileSystem& fs, const std::string& store_directory) {
+  fs.CreateDirectory(FolderIn(store_directory)).IgnoreError();
+}
+
+std::vector<DamageReported> TakeDamageReports(FileSystem& fs, const std::string& store_directory,
+                                              absl::Status& refused) {
   std::vector<DamageReported> reported;
   const std::string folder = FolderIn(store_directory);
   absl::StatusOr<std::vector<std::string>> names = fs.List(folder);
   if (!names.ok()) return reported;
   for (const std::string& name : *names) {
     std::optional<DamageReported> damaged = FromName(name);
-    if (damaged && fs.Unlink(folder + "/" + name).ok()) reported.push_back(*damaged);
+    if (!damaged) continue;
+    absl::Status removed = fs.Unlink(folder + "/" + name);
+    if (removed.ok()) {
+      reported.push_back(*damaged);
+    } else if (!absl::IsNotFound(removed)) {
+      refused = removed;
+    }
   }
   return reported;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "kvstore/base/file_system.h"
 #include "kvstore/object/object_id.h"
 
@@ -19,8 +20,12 @@ struct DamageReported {
 
 void LeaveDamageReport(FileSystem& fs, const std::string& store_directory,
                        const DamageReported& damaged);
+// Of whoever writes to the store, so that the folder is its own: it could remove nothing from one
+// that another user's reading has made.
+void MakeDamageReportFolder(FileSystem& fs, const std::string& store_directory);
 // Those that are there, which then are not any more. One that cannot be removed is none: it would
-// come back for ever.
-std::vector<DamageReported> TakeDamageReports(FileSystem& fs, const std::string& store_directory);
+// come back for ever. `refused` is the error of such a removal.
+std::vector<DamageReported> TakeDamageReports(FileSystem& fs, const std::string& store_directory,
+                                              absl::Status& refused);
 
 }  // namespace tilekv

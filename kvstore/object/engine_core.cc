@@ -1,6 +1,7 @@
 #include "kvstore/object/engine_core.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fmt/format.h"
 #include "kvstore/base/crash_point.h"
@@ -258,10 +259,11 @@ void EngineCore::NoteDirect(bool direct) {
 }
 
 void EngineCore::OnDamage(Domain domain, const ObjectRow& row) {
-  health_->Notice(
-      fmt::format("a read of object {} met damage; it is now suspect", row.ref.id.Hex()));
-  // Where even that cannot be written the reader still has its error.
-  SetState(domain, row, RowState::kSuspect).IgnoreError();
+  // Where it cannot be written the reader still has its error.
+  absl::StatusOr<bool> marked = SetState(domain, row, RowState::kSuspect);
+  if (marked.ok() && !*marked) return;  // the object has another copy by now
+  health_->Notice(fmt::format("a read of object {} met damage; {}", row.ref.id.Hex(),
+                              marked.ok() ? "it is now suspect" : "it could not be marked"));
 }
 
 absl::StatusOr<std::shared_ptr<ObjectReader>> EngineCore::OpenRow(Domain domain,
@@ -348,8 +350,16 @@ absl::StatusOr<bool> EngineCore::MarkBad(Domain domain, const ObjectRow& row,
 
 void EngineCore::TakeReports() {
   MutexLock lock(reports_mutex_);
-  for (const DamageReported& damaged :
-       TakeDamageReports(*options_.file_system, options_.directory)) {
+  absl::Status refused;
+  std::vector<DamageReported> reported =
+      TakeDamageReports(*options_.file_system, options_.directory, refused);
+  if (!refused.ok() && !std::exchange(refused_report_noticed_, true)) {
+    health_->Notice(
+        fmt::format("reports of damage in 'suspect' cannot be taken: {}. Give the "
+                    "folder to the user who writes to the store",
+                    ErrorText(refused)));
+  }
+  for (const DamageReported& damaged : reported) {
     absl::StatusOr<std::optional<ObjectRow>> row = index_->Get(damaged.domain, damaged.id);
     if (!row.ok() || !row->has_value() || (*row)->state != RowState::kGood) continue;
     OnDamage(damaged.domain, **row);

@@ -117,6 +117,7 @@ class EngineCore {
   std::unique_ptr<DiskReserve> disk_;
   UsageCounter usage_;
   Mutex reports_mutex_;  // until those that were found are marked
+  bool refused_report_noticed_ ABSL_GUARDED_BY(reports_mutex_) = false;
   std::atomic<bool> buffered_noticed_{false};
   std::array<Mutex, kLockStripes> stripes_;
 };

@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/crash_point.h"
 #include "kvstore/base/status.h"
+#include "kvstore/object/damage_reports.h"
 #include "kvstore/object/engine_core.h"
 #include "kvstore/object/index_rows.h"
 
@@ -120,6 +121,7 @@ absl::Status EngineCore::OpenParts(bool create_index) {
   DiskReserve::MakeRoomToOpen(&fs, directory);
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(directory + "/index"));
   TILEKV_RETURN_IF_ERROR(fs.CreateDirectory(directory + "/payload"));
+  MakeDamageReportFolder(fs, directory);
   // Also where they were there.
   TILEKV_RETURN_IF_ERROR(fs.SyncDirectory(directory));
   TILEKV_CRASH_POINT("open.folders");

@@ -154,6 +154,11 @@ TEST_F(ReadOnlyEngineTest, WhatItMetIsSuspectBeforeTheWriterLinksOrStoresAgain) 
   EXPECT_EQ((*writer->Stat(kDefaultDomain, ref.id))->state, RowState::kSuspect);
 }
 
+TEST_F(ReadOnlyEngineTest, TheFolderForReportsIsTheWriters) {
+  OpenWriter();
+  EXPECT_TRUE(std::filesystem::is_directory(directory_ / "suspect"));
+}
+
 TEST_F(ReadOnlyEngineTest, NamesThatAreNoReportsAreLeftAlone) {
   auto writer = OpenWriter();
   ObjectRef ref = PutContent(*writer, TestContent(100'000, 1))->ref;
