@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -100,7 +101,10 @@ std::optional<uint64_t> TurnedBit(Bytes log, uint64_t at) {
   }
   if (begin + 1 + length > block_end) return std::nullopt;
   uint32_t in_checksum = Mask(Crc(bytes_of(length))) ^ stored;
-  if ((in_checksum & (in_checksum - 1)) == 0) return at;
+  if (in_checksum == 0) return at;
+  if (std::has_single_bit(in_checksum)) {
+    return at + static_cast<uint64_t>(std::countr_zero(in_checksum)) / 8;
+  }
   std::optional<uint64_t> turned = TurnedByte(bytes_of(length), Unmask(stored));
   if (!turned.has_value()) return std::nullopt;
   return begin + *turned;
@@ -139,7 +143,7 @@ LogState LastRecordState(Bytes log, uint64_t at, uint64_t whole_bytes) {
   bool torn = cut_short || zeros > 0 || HasUnwrittenPage(log, at);
   std::optional<uint64_t> turned = TurnedBit(log, at);
   if (!torn || (turned.has_value() && *turned < written)) {
-    return {LogDamage::kDamaged, whole_bytes};
+    return {LogDamage::kDamaged, whole_bytes, /*in_doubt=*/false, turned};
   }
   return {LogDamage::kTornEnd, whole_bytes, !cut_short && zeros < kSurelyUnwrittenBytes};
 }

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "kvstore/base/bytes.h"
@@ -27,6 +28,8 @@ struct LogState {
   LogDamage damage = LogDamage::kNone;
   uint64_t whole_bytes = 0;  // where the last whole record before the damage ends
   bool in_doubt = false;     // of a torn end: it may be damage
+  // Of damage in the last record: a bit that turned in this byte explains all of it.
+  std::optional<uint64_t> turned_byte = std::nullopt;
 };
 
 // Of a whole log file. Pure.

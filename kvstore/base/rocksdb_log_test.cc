@@ -78,6 +78,7 @@ TEST(RocksDbLog, TakesNoBitThatTurnedInTheLastRecordForATornOne) {
       std::string damaged = log;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
       ASSERT_EQ(DamageOf(damaged), LogDamage::kDamaged) << at << " " << bit;
+      ASSERT_EQ(ReadLogState(AsBytes(damaged)).turned_byte, at) << bit;
     }
   }
   // Nor where the record ends in zeros, as numbers do.

@@ -133,8 +133,14 @@ rocksdb::Status MendLog(rocksdb::Env& env, const std::string& path, std::string&
   LogState state = ReadLogState(AsBytes(content));
   if (state.damage == LogDamage::kNone) return status;
   if (state.damage == LogDamage::kDamaged) {
+    std::string turned;
+    if (state.turned_byte.has_value()) {
+      turned = fmt::format(": one bit has turned in its byte {}, and nothing else is wrong",
+                           *state.turned_byte);
+    }
     return rocksdb::Status::Corruption(
-        log, fmt::format("a record behind its first {} bytes is damaged", state.whole_bytes));
+        log,
+        fmt::format("a record behind its first {} bytes is damaged{}", state.whole_bytes, turned));
   }
   const uint64_t bytes = content.size() - state.whole_bytes;
   if (state.in_doubt) {
@@ -144,7 +150,7 @@ rocksdb::Status MendLog(rocksdb::Env& env, const std::string& path, std::string&
   if (!status.ok()) return status;
   dropped =
       fmt::format("the last write before the end, of {} bytes in {}, is left out: {}", bytes,
-      log.substr(log.rfind('/') + 1),
+                  log.substr(log.rfind('/') + 1),
                   state.in_doubt ? "it is torn, and was then never acknowledged, or it is damaged"
                                  : "it is torn, and was never acknowledged");
   return status;
