@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "fmt/format.h"
-#include "kvstore/base/random.h"
 #include "kvstore/base/status.h"
 
 namespace tilekv {
@@ -18,15 +16,19 @@ std::string ScratchFolder() {
   return chosen != nullptr && chosen[0] != '\0' ? chosen : "/var/tmp";
 }
 
-// A file without a name; null where there is no room for it.
+// A file without a name, which no other user can have opened; null where there is no room for it.
 std::unique_ptr<File> OpenScratch(FileSystem& fs, uint64_t bytes) {
   const std::string folder = ScratchFolder();
   absl::StatusOr<DiskSpace> space = fs.Space(folder);
   if (!space.ok() || bytes > space->available_bytes / 2) return nullptr;
-  const std::string path =
-      fmt::format("{}/.tilekv-inflated-{:016x}", folder, Random::System()->Next());
+  // While it has a name it lies in a folder that only its owner can enter.
+  std::string own_folder = folder + "/.tilekv-inflated-XXXXXX";
+  if (mkdtemp(own_folder.data()) == nullptr) return nullptr;
+  const std::string path = own_folder + "/content";
   auto file = fs.Open(path, FileSystem::OpenMode::kCreateNew);
-  if (!file.ok() || !fs.Unlink(path).ok()) return nullptr;
+  bool nameless = file.ok() && fs.Unlink(path).ok();
+  fs.RemoveDirectory(own_folder).IgnoreError();
+  if (!nameless) return nullptr;
   return *std::move(file);
 }
 
