@@ -104,8 +104,8 @@ struct StoreUsage {
 
 // What a look at rows, files and counts has found. Kinds: `no-payload` (the content of a row is
 // gone), `unreadable` (the disk does not give it), `payload` (it is cut short or another's),
-// `index` (it contradicts itself, or is damaged), `orphan-file` (no row names it), `log` (an opening
-// may have left out rows: LocalEngine), `counts` (of objects and bytes).
+// `index` (it contradicts itself, or is damaged), `orphan-file` (no row names it), `log` (an
+// opening may have left out rows: LocalEngine), `counts` (of objects and bytes).
 struct CopyProblem {
   std::string kind;
   std::optional<ObjectId> id;  // of the object whose copy it is; none: of no object
