@@ -192,8 +192,7 @@ void VisitWholeRecords(Bytes log, const std::function<void(std::string record)>&
     if (!record.has_value()) continue;
     record->append(AsText(bytes));
     if (fragment->type != kFull && fragment->type != kLast) continue;
-    visit(*std::move(record));
-    record.reset();
+    visit(*std::exchange(record, std::nullopt));
   }
 }
 
