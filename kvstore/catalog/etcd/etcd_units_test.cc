@@ -145,7 +145,7 @@ TEST(Endpoints, ThatAreNoneAreRefused) {
 
 TEST(ClusterName, IsOneWordOfAFewCharacters) {
   for (const char* good : {"a", "prod-1", "A.b_c"}) EXPECT_TRUE(CheckClusterName(good).ok());
-  for (std::string bad :
+  for (const std::string& bad :
        {std::string(), std::string("a/b"), std::string("a b"), std::string(65, 'a')}) {
     EXPECT_EQ(GetReason(CheckClusterName(bad)), Reason::kInvalidArgument) << bad;
   }
