@@ -76,11 +76,12 @@ class ReceivingReactor : public Reactor,
   // Calls `start` once there is a place among `slots`; the place that it has is given back.
   void Enter(StreamSlots& slots, std::function<void()> start) {
     auto place = std::make_shared<StreamPlace>(slots);
+    std::shared_ptr<StreamPlace> before;
     {
       MutexLock lock(mutex_);
-      std::swap(place, place_);
+      before = std::exchange(place_, place);
     }
-    place = CurrentPlace();  // the one before goes here
+    before.reset();  // outside of the lock: others may get their place by it
     place->Enter(
         {StreamSlots::Kind::kPut, served_.peer()},
         [weak = this->weak_from_this()](const absl::Status& why) {

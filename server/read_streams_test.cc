@@ -12,6 +12,7 @@
 #include "kvstore/wire/object_messages.h"
 #include "server/read_pipeline.h"
 #include "server/read_producer.h"
+#include "server/receiver_test_util.h"
 #include "server/stream_budget.h"
 
 namespace tilekv {
@@ -233,20 +234,6 @@ class HeldCarrier : public ReadCarrier {
   void BreakOff() override {}
   std::vector<ReadMessage> sent;
   std::vector<absl::Status> finished;
-};
-
-// Runs nothing until it is told to.
-class QueueExecutor : public Executor {
- public:
-  void Post(std::function<void()> work) override { queue.push_back(std::move(work)); }
-  void RunAll() {
-    while (!queue.empty()) {
-      auto work = std::move(queue.front());
-      queue.pop_front();
-      work();
-    }
-  }
-  std::deque<std::function<void()>> queue;
 };
 
 class ReadPipelineTest : public ReadStreams {

@@ -1,5 +1,5 @@
-// What receivers of streams are tested with: an executor that waits to be told, a carrier and a
-// sink that write down what they are asked.
+// What streams are tested with: an executor that waits to be told; and for those that receive, a
+// carrier and a sink that write down what they are asked.
 #pragma once
 
 #include <deque>
