@@ -1,7 +1,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/byte_budget.h"
@@ -151,6 +156,36 @@ TEST(PosixFileSystem, SaysThatNothingWasDoneWhereNoDescriptorIsLeft) {
   EXPECT_EQ(GetReason(synced), Reason::kOverloaded) << synced;
   EXPECT_EQ(GetReason(opened), Reason::kOverloaded) << opened;
   EXPECT_EQ(raised.rlim_cur, before.rlim_max);
+}
+
+TEST(PosixFileSystem, ReadsIntoAnyNumberOfPiecesAndStopsAtTheEnd) {
+  std::string path = testing::TempDir() + "/tilekv_pieces_" + std::to_string(getpid());
+  FileSystem& fs = *FileSystem::Posix();
+  std::string content;
+  for (int i = 0; content.size() < 10'000; ++i) content += std::to_string(i);
+  {
+    absl::StatusOr<std::unique_ptr<File>> file = fs.Open(path, FileSystem::OpenMode::kCreateNew);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Write(0, AsBytes(content)).ok());
+    // More than one call takes, some of them empty, the last ones past the end.
+    std::string got(12'000, '?');
+    std::vector<MutableBytes> pieces;
+    for (uint64_t at = 0, i = 0; at < got.size(); ++i) {
+      uint64_t bytes = std::min<uint64_t>(i % 7 * 10, got.size() - at);
+      pieces.push_back({reinterpret_cast<uint8_t*>(got.data()) + at, bytes});
+      at += bytes;
+    }
+    ASSERT_GT(pieces.size(), 300u);
+    absl::StatusOr<uint64_t> read = (*file)->ReadPieces(100, pieces);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, content.size() - 100);
+    EXPECT_EQ(got, content.substr(100) + std::string(got.size() - *read, '?'));
+    EXPECT_EQ(*(*file)->ReadPieces(0, {}), 0u);
+    EXPECT_EQ(*(*file)->ReadPieces(content.size(), pieces), 0u);
+    std::array<MutableBytes, 2> empty;
+    EXPECT_EQ(*(*file)->ReadPieces(0, empty), 0u);
+  }
+  ASSERT_TRUE(fs.Unlink(path).ok());
 }
 
 TEST(PosixFileSystem, LocksNameTheirOwner) {

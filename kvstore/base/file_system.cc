@@ -9,6 +9,16 @@ absl::Status File::Allocate(uint64_t /*size*/) {
   return absl::UnimplementedError("no blocks can be allocated here");
 }
 
+absl::StatusOr<uint64_t> File::ReadPieces(uint64_t offset, std::span<const MutableBytes> pieces) {
+  uint64_t done = 0;
+  for (MutableBytes piece : pieces) {
+    TILEKV_ASSIGN_OR_RETURN(uint64_t read, Read(offset + done, piece));
+    done += read;
+    if (read < piece.size()) break;
+  }
+  return done;
+}
+
 absl::StatusOr<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t max_bytes) {
   TILEKV_ASSIGN_OR_RETURN(auto file, fs.Open(path, FileSystem::OpenMode::kRead));
   TILEKV_ASSIGN_OR_RETURN(uint64_t size, file->Size());

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ class File {
   virtual ~File() = default;  // closes
   // Fills `out` from `offset`; fewer bytes only at the end of the file.
   virtual absl::StatusOr<uint64_t> Read(uint64_t offset, MutableBytes out) = 0;
+  // The same into several pieces of memory, one after another; by itself a Read for each.
+  virtual absl::StatusOr<uint64_t> ReadPieces(uint64_t offset,
+                                              std::span<const MutableBytes> pieces);
   // Writes all of `data`. With direct I/O, offset, length and address are multiples of
   // kDirectIoAlignBytes.
   virtual absl::Status Write(uint64_t offset, Bytes data) = 0;

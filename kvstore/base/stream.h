@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +33,10 @@ class ByteSink {
 // Takes the content of a range in order: where in the range it begins, and the bytes, which are the
 // giver's again when it returns.
 using PlaceContent = std::function<void(uint64_t offset_in_range, Bytes content)>;
+// The memory that the same function would write `length` bytes to, in order of the content:
+// appended to `pieces`.
+using PiecesOfContent = std::function<void(uint64_t offset_in_range, uint64_t length,
+                                           std::vector<MutableBytes>& pieces)>;
 
 // Memory that the caller keeps.
 class SpanSource : public ByteSource {
