@@ -36,6 +36,11 @@ inline constexpr uint64_t kSmallValueBytes =
 inline constexpr size_t kMaxNameBytes = 96;  // of a namespace, a model or a tag
 inline constexpr size_t kMaxBatchOperations = 1'024;
 inline constexpr uint64_t kMaxBatchBytes = 1 * kMiB;
+// Puts of small values by many threads of one client: while so many are on their way, others wait
+// and go together. With the records of what they free they fit into one transaction of etcd.
+inline constexpr int kPutsAtOnce = 8;
+inline constexpr size_t kMaxGroupedPuts = 60;
+inline constexpr uint64_t kGroupedPutBytes = 16 * kKiB;
 inline constexpr size_t kMaxListPageEntries = 1'000;
 inline constexpr size_t kMaxCommitMessageBytes = 8 * kKiB;
 inline constexpr size_t kMaxCommitAuthorBytes = 512;
@@ -124,6 +129,12 @@ inline constexpr int64_t kGreatestOutAfter_s = 30 * 24 * 3600;
 inline constexpr uint64_t kAutomaticOutPercent = 30;
 inline constexpr uint64_t kDefaultRepairBytesPerSecond = 64 * kMiB;  // that a node pulls
 inline constexpr uint64_t kLeastRepairBytesPerSecond = 1 * kMiB;
+inline constexpr int64_t kCopyStall_ms = 2'000;  // a copy to or from a node that stands still fails
+inline constexpr int64_t kHedgeReadAfter_ms = 250;  // then a read is asked of another node too
+inline constexpr int64_t kNodeLease_s = 10;         // a node that does not renew it counts as away
+inline constexpr int64_t kHeartbeatEvery_ms = 2'500;
+inline constexpr int64_t kNodeFiguresEvery_s = 30;  // what a node says of its disk is that old
+inline constexpr int64_t kPeerCall_ms = 5'000;      // a question to another node that moves no bulk
 
 // --- catalog in etcd
 // -----------------------------------------------------------------------------------------------
@@ -135,6 +146,13 @@ inline constexpr uint64_t kEtcdRequestBytes = 3 * kMiB / 2;
 // Transactions that are sent together, and their bytes.
 inline constexpr size_t kEtcdGroupTransactions = 100;
 inline constexpr uint64_t kEtcdGroupBytes = 1 * kMiB;
+
+// That etcd may use unless it is told otherwise, and how much of it is used up when nodes warn and
+// when they refuse new names; they look this often.
+inline constexpr uint64_t kEtcdQuotaBytes = 2 * kGiB;
+inline constexpr uint64_t kEtcdWarnPercent = 80;
+inline constexpr uint64_t kEtcdRefusePercent = 95;
+inline constexpr int64_t kEtcdLookEvery_s = 10;
 
 // --- time
 // ----------------------------------------------------------------------------------------------------------
@@ -157,7 +175,7 @@ inline constexpr int64_t kTransferQueue_s = 5;  // a transfer waits at a busy no
 // within so long a time.
 inline constexpr uint64_t kLeastTransferBytes = 2 * kMiB;
 inline constexpr int64_t kStalledTransfer_s = 10;
-inline constexpr int64_t kSlowClientWaits_s = 60;       // whose place was given away: behind others
+inline constexpr int64_t kSlowClientWaits_s = 20;       // whose place was given away: behind others
 inline constexpr uint64_t kShortReadBytes = 64 * kKiB;  // reads up to here have places of their own
 inline constexpr uint64_t kMaxWaitingReads = 1'024;     // transfers that wait to be read
 inline constexpr uint64_t kMaxWaitingCalls =

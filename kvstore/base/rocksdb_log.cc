@@ -127,9 +127,19 @@ bool HasUnwrittenPage(Bytes log, uint64_t from) {
   return false;
 }
 
+// Whether the fragment is all there but for its length: one up to the end of the log makes it
+// whole.
+bool IsWholeButForItsLength(Bytes log, uint64_t at) {
+  uint64_t block_end = (at / kBlockBytes + 1) * kBlockBytes;
+  if (at + kHeaderBytes > log.size() || log.size() > block_end) return false;
+  return Mask(Crc(log.subspan(at + kHeaderBytes - 1))) == LoadLe<uint32_t>(log.data() + at);
+}
+
 // Of the last record, which has no whole fragment at `at`.
 LogState LastRecordState(Bytes log, uint64_t at, uint64_t whole_bytes) {
-  // Numbers of eight bytes end in fewer.
+  // What a record ends in, a number or a content, may end in zeros. Missing bytes begin where a
+  // write to the disk does; where nothing of the record is there, they begin with it.
+  constexpr uint64_t kSectorBytes = 512;
   constexpr uint64_t kSurelyUnwrittenBytes = 16;
   uint64_t written = log.size();
   while (written > at && log[written - 1] == 0) --written;
@@ -142,10 +152,12 @@ LogState LastRecordState(Bytes log, uint64_t at, uint64_t whole_bytes) {
   }
   bool torn = cut_short || zeros > 0 || HasUnwrittenPage(log, at);
   std::optional<uint64_t> turned = TurnedBit(log, at);
-  if (!torn || (turned.has_value() && *turned < written)) {
+  if (!torn || (turned.has_value() && *turned < written) || IsWholeButForItsLength(log, at)) {
     return {LogDamage::kDamaged, whole_bytes, /*in_doubt=*/false, turned};
   }
-  return {LogDamage::kTornEnd, whole_bytes, !cut_short && zeros < kSurelyUnwrittenBytes};
+  const bool unwritten =
+      zeros >= kSurelyUnwrittenBytes && (written == at || written % kSectorBytes == 0);
+  return {LogDamage::kTornEnd, whole_bytes, !cut_short && !unwritten};
 }
 
 }  // namespace

@@ -8,9 +8,11 @@
 // 2. Damage behind which no record begins is in the last one. It is torn where bytes are missing:
 //    the file ends within it, its end is zeros, or a whole page of it is. A turned bit leaves its
 //    bytes there, and is loss of data, in the length of a record too, which then seems cut short.
-//    Where the checksum tells of one bit that no missing byte explains, it is that.
-// 3. A few zeros at the end are in doubt: numbers end so. More than one bit may have turned in a
-//    whole record.
+//    Where the checksum tells of one bit that no missing byte explains, it is that; and where it
+//    holds for all the bytes up to the end of the file, only the length is damaged.
+// 3. Zeros at the end tell a torn record only where they begin with a sector of the disk, or with
+//    the record, of which nothing is there then, and are more than a few. Others are in doubt:
+//    numbers and contents end so, and more than one bit may have turned in a whole record.
 #pragma once
 
 #include <cstdint>

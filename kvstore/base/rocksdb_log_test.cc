@@ -42,6 +42,8 @@ std::string LogOf(std::initializer_list<size_t> value_bytes, const std::string& 
 
 LogDamage DamageOf(std::string_view log) { return ReadLogState(AsBytes(log)).damage; }
 
+bool IsInDoubt(std::string_view log) { return ReadLogState(AsBytes(log)).in_doubt; }
+
 TEST(RocksDbLog, IsWholeAsRocksDbWritesIt) {
   EXPECT_EQ(DamageOf(""), LogDamage::kNone);
   EXPECT_EQ(DamageOf(LogOf({1})), LogDamage::kNone);
@@ -64,9 +66,21 @@ TEST(RocksDbLog, TellsATornLastRecordFromDamageBeforeAnother) {
     std::string torn = log;
     torn.replace(last + left, std::string::npos, std::string(3'000 - left, '\0'));
     EXPECT_EQ(DamageOf(torn), LogDamage::kTornEnd) << left;
-    EXPECT_FALSE(ReadLogState(AsBytes(torn)).in_doubt) << left;
     EXPECT_EQ(DamageOf(log.substr(0, last + left)), LogDamage::kTornEnd) << left;
-    EXPECT_FALSE(ReadLogState(AsBytes(log.substr(0, last + left))).in_doubt) << left;
+    EXPECT_FALSE(IsInDoubt(log.substr(0, last + left))) << left;
+  }
+}
+
+TEST(RocksDbLog, IsTornBeyondDoubtWhereItsZerosBeginWithASectorOrWithTheRecord) {
+  const std::string before = LogOf({2'000});
+  const std::string log = LogOf({2'000, 3'000});
+  for (size_t left = before.size(); left + 1 < log.size(); ++left) {
+    bool missing = left == before.size() || left % 512 == 0;
+    if (log[left - 1] == 0) continue;  // they begin earlier
+    std::string torn = log;
+    torn.replace(left, std::string::npos, std::string(log.size() - left, '\0'));
+    ASSERT_EQ(DamageOf(torn), LogDamage::kTornEnd) << left;
+    ASSERT_EQ(IsInDoubt(torn), !missing || log.size() - left < 16) << left;
   }
 }
 
@@ -102,6 +116,35 @@ TEST(RocksDbLog, IsInDoubtWhereMoreThanABitMayHaveTurned) {
   log[log.size() - 8] ^= 3;
   log[log.size() - 9] ^= 3;
   EXPECT_EQ(DamageOf(log), LogDamage::kDamaged);
+}
+
+// As the batches of an index do, whose last part is a content.
+TEST(RocksDbLog, IsInDoubtHoweverManyZerosTheLastRecordEndsIn) {
+  for (size_t zeros : {16, 100, 3'000}) {
+    std::string log = LogOf({2'000}, "value" + std::string(zeros, '\0'));
+    ASSERT_NE((log.size() - zeros) % 512, 0u);
+    log[log.size() - zeros - 2] ^= 3;
+    log[log.size() - zeros - 3] ^= 3;
+    EXPECT_EQ(DamageOf(log), LogDamage::kTornEnd) << zeros;
+    EXPECT_TRUE(IsInDoubt(log)) << zeros;
+  }
+}
+
+TEST(RocksDbLog, IsDamagedWhereItIsWholeButForBitsOfItsLength) {
+  const size_t at = LogOf({2'000}).size();
+  for (size_t zeros : {0, 6, 100}) {
+    std::string log = LogOf({2'000}, std::string(300, 'v') + std::string(zeros, '\0'));
+    log[at + 5] ^= 0x24;  // and so it seems cut short
+    EXPECT_EQ(DamageOf(log), LogDamage::kDamaged) << zeros;
+    log[at + 4] ^= 0x41;
+    EXPECT_EQ(DamageOf(log), LogDamage::kDamaged) << zeros;
+    log[at + 5] ^= 0x80;  // beyond the block
+    EXPECT_EQ(DamageOf(log), LogDamage::kDamaged) << zeros;
+    // One that is cut short has no such length.
+    log.pop_back();
+    log[at + 5] ^= 0x80;
+    EXPECT_EQ(DamageOf(log), LogDamage::kTornEnd) << zeros;
+  }
 }
 
 TEST(RocksDbLog, IsTornWhereARecordEndsAfterOneOfItsPieces) {

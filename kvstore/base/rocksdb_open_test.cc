@@ -205,6 +205,42 @@ TEST(RocksDbOpen, ATornRecordIsCutOffForGood) {
   EXPECT_EQ(database.Content(log).size(), whole);
 }
 
+// On a disk that is nearly full the log that was cut is needed on.
+std::set<std::string> LoseAfterATornLog(bool leave_out_cut) {
+  std::set<std::string> wrong;
+  bool whole = false;
+  for (uint64_t change = 1; !whole; ++change) {
+    Database database(change);
+    EXPECT_TRUE(database.Open().ok() && database.Put("acknowledged", true));
+    EXPECT_TRUE(database.Put("in progress", true));
+    database.End(Loss::kNothing);
+    const std::string log = database.PathOfLog();
+    database.Tear(log, 3'000);
+    database.disk.space.available_bytes = 1'000'000;
+    int syncs = 0;  // the first is of what is found
+    database.disk.leave_out = [&](const std::string& call, const std::string& path) {
+      return leave_out_cut && call == "sync" && path == log && ++syncs == 2;
+    };
+    database.disk.PowerOffAtChange(change);
+    const bool acknowledged = database.Open().ok() && database.Put("after it", true);
+    whole = !database.disk.is_off();
+    database.End(Loss::kEverything);
+    database.disk.leave_out = nullptr;
+    rocksdb::Status opened = database.Open();
+    if (!opened.ok()) {
+      wrong.insert(opened.ToString());
+    } else if (!database.Has("acknowledged") || (acknowledged && !database.Has("after it"))) {
+      wrong.insert("what was acknowledged is gone");
+    }
+  }
+  return wrong;
+}
+
+TEST(RocksDbOpen, WithoutTheSyncOfTheCutADatabaseOnAFullDiskMayStayShut) {
+  EXPECT_THAT(LoseAfterATornLog(false), testing::IsEmpty());
+  EXPECT_THAT(LoseAfterATornLog(true), testing::Contains(testing::HasSubstr("Corruption")));
+}
+
 TEST(RocksDbOpen, AReaderOfATornLogSeesAllThatIsWholeAndChangesNothing) {
   Database database(1);
   ASSERT_TRUE(database.Open().ok());
@@ -282,8 +318,10 @@ TEST(RocksDbOpen, DamageOfTheLastRecordIsLeftAsItIs) {
 }
 
 TEST(RocksDbOpen, WhatIsLeftOutIsToldAndKeptWhereItMayBeDamage) {
-  for (bool in_doubt : {false, true}) {
-    SCOPED_TRACE(in_doubt);
+  // Bytes of the end that are zeros: they begin with a sector, or where damage may have been.
+  for (uint64_t zeros : {uint64_t{0}, uint64_t{4}, uint64_t{1'000}}) {
+    SCOPED_TRACE(zeros);
+    const bool in_doubt = zeros != 0;
     Database database(1);
     ASSERT_TRUE(database.Open().ok());
     EXPECT_EQ(database.dropped, "");
@@ -291,7 +329,8 @@ TEST(RocksDbOpen, WhatIsLeftOutIsToldAndKeptWhereItMayBeDamage) {
     uint64_t before = database.Content(database.PathOfLog()).size();
     ASSERT_TRUE(database.Put("in progress", true));
     database.End(Loss::kNothing);
-    database.Tear(database.PathOfLog(), in_doubt ? 4 : 400);
+    uint64_t last_sector = database.Content(database.PathOfLog()).size() % 512;
+    database.Tear(database.PathOfLog(), in_doubt ? zeros : 512 + last_sector);
     std::string torn = database.Content(database.PathOfLog()).substr(before);
     std::string kept = database.PathOfLog();
     kept = std::string("/db/") + kDroppedPrefix + std::to_string(std::stoi(kept.substr(4)));
@@ -301,6 +340,166 @@ TEST(RocksDbOpen, WhatIsLeftOutIsToldAndKeptWhereItMayBeDamage) {
     if (in_doubt) {
       EXPECT_EQ(database.Content(kept), torn);
     }
+  }
+}
+
+// The power goes before each change of an opening that cuts off what may be damage, and everything
+// that was not synced is gone: what is wrong after the next opening.
+std::set<std::string> LoseWhereADoubtIsKept(const LeaveOut& leave_out) {
+  std::set<std::string> wrong;
+  bool whole = false;
+  uint64_t change = 1;
+  for (; !whole; ++change) {
+    Database database(change);
+    EXPECT_TRUE(database.Open().ok() && database.Put("acknowledged", true));
+    const uint64_t before = database.Content(database.PathOfLog()).size();
+    EXPECT_TRUE(database.Put("in progress", true));
+    database.End(Loss::kNothing);
+    const std::string log = database.PathOfLog();
+    database.Tear(log, 4);
+    const std::string torn = database.Content(log).substr(before);
+    database.disk.leave_out = leave_out;
+    database.disk.PowerOffAtChange(change);
+    database.Open().PermitUncheckedError();
+    whole = !database.disk.is_off();
+    database.End(Loss::kEverything);
+    database.disk.leave_out = nullptr;
+
+    const std::string kept =
+        std::string("/db/") + kDroppedPrefix + std::to_string(std::stoi(log.substr(4)));
+    if (!database.Open().ok() || !database.Has("acknowledged")) {
+      wrong.insert("what was acknowledged is gone");
+    } else if (!database.env.FileExists(kept).ok()) {
+      wrong.insert("nothing tells of a doubt");
+    } else if (database.Content(kept) != torn) {
+      wrong.insert("what is in doubt is not kept");
+    }
+  }
+  EXPECT_GT(change, 10u) << "hardly anything was tried";
+  return wrong;
+}
+
+bool IsDropped(const std::string& path) {
+  return path.rfind(std::string("/db/") + kDroppedPrefix, 0) == 0;
+}
+
+TEST(RocksDbOpen, WhatMayBeDamageIsKeptWhereverThePowerGoes) {
+  EXPECT_THAT(LoseWhereADoubtIsKept(nullptr), testing::IsEmpty());
+}
+
+TEST(RocksDbOpen, WithoutTheSyncOfWhatIsKeptItMayBeGone) {
+  auto leave_out = [](const std::string& call, const std::string& path) {
+    return call == "sync" && IsDropped(path);
+  };
+  EXPECT_THAT(LoseWhereADoubtIsKept(leave_out), testing::Contains("what is in doubt is not kept"));
+}
+
+TEST(RocksDbOpen, WithoutTheSyncOfItsDirectoryNothingMayTellOfADoubt) {
+  // Later ones are RocksDB's own, for other files.
+  bool next = false;
+  auto leave_out = [&next](const std::string& call, const std::string& path) {
+    const bool here = next && call == "sync_directory" && path == "/db";
+    next = call == "sync" && IsDropped(path);
+    return here;
+  };
+  EXPECT_THAT(LoseWhereADoubtIsKept(leave_out), testing::Contains("nothing tells of a doubt"));
+}
+
+// A process is killed at a sync of the manifest, the next one goes on with what it finds, and the
+// power goes before each change of that: what is wrong then. `leave_out_sync`: of the manifest that
+// was found.
+std::set<std::string> LoseAfterAManifestThatWasNotSynced(Loss loss, bool leave_out_sync) {
+  std::set<std::string> wrong;
+  bool killed = true;
+  size_t tried = 0, left_out = 0;
+  for (size_t n = 1; killed; ++n) {
+    bool whole = false;
+    for (uint64_t change = 1; killed && !whole; ++change) {
+      Database database(change);
+      EXPECT_TRUE(database.Open().ok() && database.Put("acknowledged", true));
+      database.End(Loss::kNothing);
+      // The opening of this one makes a table of the log, which the manifest tells.
+      size_t left = n;
+      database.disk.hook = [&left](const std::string& call, const std::string& path) {
+        const bool here =
+            left > 0 && call == "sync" && path.find("MANIFEST") != std::string::npos && --left == 0;
+        return here ? absl::UnavailableError("killed") : absl::OkStatus();
+      };
+      database.Open().PermitUncheckedError();
+      killed = left == 0;
+      database.disk.hook = nullptr;
+      database.End(Loss::kNothing);
+      if (!killed) break;
+      const std::string manifest = database.PathOfManifest();
+      bool seen = false;
+      database.disk.leave_out = [&](const std::string& call, const std::string& path) {
+        const bool here = leave_out_sync && !seen && call == "sync" && path == manifest;
+        seen |= here;
+        return here;
+      };
+      database.disk.PowerOffAtChange(change);
+      bool acknowledged = database.Open().ok() && database.Put("after it", true);
+      whole = !database.disk.is_off();
+      database.End(loss);
+      database.disk.leave_out = nullptr;
+      ++tried;
+      left_out += seen;
+      rocksdb::Status opened = database.Open();
+      if (!opened.ok()) {
+        wrong.insert(opened.ToString());
+      } else if (!database.Has("acknowledged")) {
+        wrong.insert("what was acknowledged before is gone");
+      } else if (acknowledged && !database.Has("after it")) {
+        wrong.insert("what was acknowledged after it is gone");
+      }
+    }
+  }
+  EXPECT_GT(tried, 30u) << "hardly anything was tried";
+  EXPECT_EQ(left_out > 30u, leave_out_sync);
+  return wrong;
+}
+
+TEST(RocksDbOpen, AManifestThatWasNotSyncedIsNeverBuiltOn) {
+  for (Loss loss : {Loss::kEverything, Loss::kPrefix, Loss::kTornEnd}) {
+    for (bool leave_out_sync : {false, true}) {
+      SCOPED_TRACE(fmt::format("loss {}, left out {}", static_cast<int>(loss), leave_out_sync));
+      EXPECT_THAT(LoseAfterAManifestThatWasNotSynced(loss, leave_out_sync), testing::IsEmpty());
+    }
+  }
+}
+
+// Nor without the sync of the cut: the next opening finds the same and cuts it again.
+TEST(RocksDbOpen, ATornManifestIsCutWhereverThePowerGoes) {
+  for (bool leave_out_sync : {false, true}) {
+    SCOPED_TRACE(leave_out_sync);
+    bool whole = false;
+    uint64_t change = 1;
+    bool left_out = false;
+    for (; !whole; ++change) {
+      Database database(change);
+      ASSERT_TRUE(database.Open().ok() && database.Put("key", true));
+      std::string record = database.Content(database.PathOfLog());
+      database.End(Loss::kNothing);
+      std::fill(record.end() - 150, record.end(), '\0');
+      const std::string manifest = database.PathOfManifest();
+      database.SetContent(manifest, database.Content(manifest) + record);
+      int syncs = 0;  // the first is of what is found
+      database.disk.leave_out = [&](const std::string& call, const std::string& path) {
+        const bool here = leave_out_sync && call == "sync" && path == manifest && ++syncs == 2;
+        left_out |= here;
+        return here;
+      };
+      database.disk.PowerOffAtChange(change);
+      const bool acknowledged = database.Open().ok() && database.Put("after it", true);
+      whole = !database.disk.is_off();
+      database.End(Loss::kEverything);
+      database.disk.leave_out = nullptr;
+      ASSERT_TRUE(database.Open().ok()) << change;
+      EXPECT_TRUE(database.Has("key")) << change;
+      EXPECT_TRUE(!acknowledged || database.Has("after it")) << change;
+    }
+    EXPECT_GT(change, 10u) << "hardly anything was tried";
+    EXPECT_EQ(left_out, leave_out_sync);
   }
 }
 
