@@ -1,7 +1,8 @@
 // Random operations on a whole store against a plain map (store_life.h).
 //
 // The seed is printed when something is wrong: TILEKV_TEST_SEED=seed runs that life again.
-// TILEKV_TEST_LONG=seconds makes the test run longer.
+// TILEKV_TEST_LONG=seconds makes the test run longer; TILEKV_TEST_SHARE=n leaves one in n of the
+// usual lives, where each takes long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,6 +87,8 @@ TEST(KvStoreModel, RandomOperationsAndLossesOfPowerAgreeWithAMap) {
       FromEnvironment("TILEKV_TEST_SEED", long_run ? Random::System()->Next() >> 16 : 1);
   auto end = std::chrono::steady_clock::now() +
              std::chrono::seconds(FromEnvironment("TILEKV_TEST_LONG", 0));
+  const uint64_t share = FromEnvironment("TILEKV_TEST_SHARE", 1);
+  const uint64_t lives = kLives / share;
   std::set<std::string> points;
   int ends = 0;
   int looks = 0;
@@ -99,12 +102,14 @@ TEST(KvStoreModel, RandomOperationsAndLossesOfPowerAgreeWithAMap) {
     ends += life.ends();
     looks += life.looks();
     ++seed;
-  } while (!one && (long_run ? std::chrono::steady_clock::now() < end : seed - first < kLives));
+  } while (!one && (long_run ? std::chrono::steady_clock::now() < end : seed - first < lives));
   std::cout << fmt::format("{} lives from seed {}, {} ends, {} looks of readers\n", seed - first,
                            first, ends, looks);
   if (one) return;
-  EXPECT_THAT(points, testing::IsSupersetOf(kPoints));
   EXPECT_GT(looks, 0);
+  // A few lives do not pass everywhere.
+  if (share > 1) return;
+  EXPECT_THAT(points, testing::IsSupersetOf(kPoints));
 }
 
 // It sees what it is there to see.

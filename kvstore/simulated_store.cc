@@ -46,7 +46,10 @@ absl::Status SimulatedStore::OpenAs(bool read_only) {
   catalog.random = &random_;
   TILEKV_ASSIGN_OR_RETURN(owned->catalog, OpenStoreCatalog(std::move(catalog), *owned->objects));
   // The disk damages no log: what it tears was never acknowledged.
-  if (!read_only) TILEKV_RETURN_IF_ERROR(owned->catalog->EndDoubt());
+  if (!read_only) {
+    TILEKV_RETURN_IF_ERROR(owned->objects->NothingIsMissing());
+    TILEKV_RETURN_IF_ERROR(owned->catalog->EndDoubt());
+  }
   NodeOptions node;
   node.kind = "embedded";
   node.clock = &clock;

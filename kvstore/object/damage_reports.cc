@@ -40,23 +40,22 @@ void MakeDamageReportFolder(FileSystem& fs, const std::string& store_directory) 
   fs.CreateDirectory(FolderIn(store_directory)).IgnoreError();
 }
 
-std::vector<DamageReported> TakeDamageReports(FileSystem& fs, const std::string& store_directory,
-                                              absl::Status& refused) {
+std::vector<DamageReported> ListDamageReports(FileSystem& fs, const std::string& store_directory) {
   std::vector<DamageReported> reported;
-  const std::string folder = FolderIn(store_directory);
-  absl::StatusOr<std::vector<std::string>> names = fs.List(folder);
+  absl::StatusOr<std::vector<std::string>> names = fs.List(FolderIn(store_directory));
   if (!names.ok()) return reported;
   for (const std::string& name : *names) {
     std::optional<DamageReported> damaged = FromName(name);
-    if (!damaged) continue;
-    absl::Status removed = fs.Unlink(folder + "/" + name);
-    if (removed.ok()) {
-      reported.push_back(*damaged);
-    } else if (!absl::IsNotFound(removed)) {
-      refused = removed;
-    }
+    // Under another name (zeros before the domain) it could not be removed.
+    if (damaged && NameOf(*damaged) == name) reported.push_back(*damaged);
   }
   return reported;
+}
+
+absl::Status RemoveDamageReport(FileSystem& fs, const std::string& store_directory,
+                                const DamageReported& damaged) {
+  absl::Status removed = fs.Unlink(FolderIn(store_directory) + "/" + NameOf(damaged));
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
 }  // namespace tilekv

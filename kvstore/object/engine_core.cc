@@ -99,32 +99,61 @@ absl::StatusOr<bool> EngineCore::RaiseTrusted(Domain domain, const ObjectId& id,
   return true;
 }
 
-absl::StatusOr<EngineCore::Commit> EngineCore::CommitRow(
-    Domain domain, ObjectRow row, const std::optional<std::string>& content) {
-  MutexLock lock(StripeOf(domain, row.ref.id));
-  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> old, index_->Get(domain, row.ref.id));
-  Commit commit;
-  commit.was_good = old.has_value() && old->state == RowState::kGood;
-  commit.used = !old.has_value() || !IsTrusted(*old);
-  if (old.has_value()) row.touched_rev = std::max(row.touched_rev, old->touched_rev);
-  ObjectIndex::Batch batch(*index_);
-  if (!commit.used) {
-    if (old->touched_rev == row.touched_rev) return commit;
-    ObjectRow raised = *old;
-    raised.touched_rev = row.touched_rev;
-    batch.PutRow(domain, raised);
-    TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
-    return commit;
+absl::StatusOr<EngineCore::Commit> EngineCore::CommitRow(Domain domain, ObjectRow row,
+                                                         std::optional<std::string> content) {
+  std::vector<NewRow> rows;
+  rows.push_back({row, std::move(content)});
+  TILEKV_ASSIGN_OR_RETURN(std::vector<Commit> commits, CommitRows(domain, std::move(rows)));
+  return commits.front();
+}
+
+absl::StatusOr<std::vector<EngineCore::Commit>> EngineCore::CommitRows(Domain domain,
+                                                                       std::vector<NewRow> rows) {
+  std::vector<ObjectRef> refs;
+  std::vector<size_t> stripes;
+  for (const NewRow& entry : rows) {
+    refs.push_back(entry.row.ref);
+    stripes.push_back(StripeIndex(domain, entry.row.ref.id));
   }
-  row.verified_at_micros = options_.clock->WallMicros();
-  batch.ReplaceRow(domain, old, row);
-  if (content.has_value()) batch.PutContent(domain, row.ref.id, *content);
+  StripeSet lock(stripes_, std::move(stripes));
+  TILEKV_ASSIGN_OR_RETURN(std::vector<std::optional<ObjectRow>> olds,
+                          index_->GetMany(domain, refs));
+  std::vector<Commit> commits(rows.size());
+  ObjectIndex::Batch batch(*index_);
+  bool changes = false;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    ObjectRow& row = rows[i].row;
+    const std::optional<ObjectRow>& old = olds[i];
+    Commit& commit = commits[i];
+    commit.was_good = old.has_value() && old->state == RowState::kGood;
+    commit.used = !old.has_value() || !IsTrusted(*old);
+    if (old.has_value()) row.touched_rev = std::max(row.touched_rev, old->touched_rev);
+    if (commit.used) {
+      row.verified_at_micros = options_.clock->WallMicros();
+      batch.ReplaceRow(domain, old, row);
+      if (rows[i].content.has_value()) batch.PutContent(domain, row.ref.id, *rows[i].content);
+    } else if (old->touched_rev < row.touched_rev) {
+      ObjectRow raised = *old;
+      raised.touched_rev = row.touched_rev;
+      batch.PutRow(domain, raised);
+    } else {
+      continue;
+    }
+    changes = true;
+  }
+  if (!changes) return commits;
   TILEKV_CRASH_POINT("put.before_row");
   TILEKV_RETURN_IF_ERROR(index_->WriteSynced(batch));
-  usage_.Replace(old, row);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (commits[i].used) usage_.Replace(olds[i], rows[i].row);
+  }
   TILEKV_CRASH_POINT("put.row");
-  if (old.has_value() && old->file_number != 0) payloads_->Remove(old->file_number);
-  return commit;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (commits[i].used && olds[i].has_value() && olds[i]->file_number != 0) {
+      payloads_->Remove(olds[i]->file_number);
+    }
+  }
+  return commits;
 }
 
 absl::StatusOr<EngineCore::Commit> EngineCore::ReplaceCopy(
@@ -258,12 +287,13 @@ void EngineCore::NoteDirect(bool direct) {
                               Printable(options_.directory)));
 }
 
-void EngineCore::OnDamage(Domain domain, const ObjectRow& row) {
+bool EngineCore::OnDamage(Domain domain, const ObjectRow& row) {
   // Where it cannot be written the reader still has its error.
   absl::StatusOr<bool> marked = SetState(domain, row, RowState::kSuspect);
-  if (marked.ok() && !*marked) return;  // the object has another copy by now
+  if (marked.ok() && !*marked) return true;  // the object has another copy by now
   health_->Notice(fmt::format("a read of object {} met damage; {}", row.ref.id.Hex(),
                               marked.ok() ? "it is now suspect" : "it could not be marked"));
+  return marked.ok();
 }
 
 absl::StatusOr<std::shared_ptr<ObjectReader>> EngineCore::OpenRow(Domain domain,
@@ -349,20 +379,24 @@ absl::StatusOr<bool> EngineCore::MarkBad(Domain domain, const ObjectRow& row,
 }
 
 void EngineCore::TakeReports() {
+  if (health_->failed()) return;  // nothing can be marked
   MutexLock lock(reports_mutex_);
-  absl::Status refused;
-  std::vector<DamageReported> reported =
-      TakeDamageReports(*options_.file_system, options_.directory, refused);
-  if (!refused.ok() && !std::exchange(refused_report_noticed_, true)) {
-    health_->Notice(
-        fmt::format("reports of damage in 'suspect' cannot be taken: {}. Give the "
-                    "folder to the user who writes to the store",
-                    ErrorText(refused)));
-  }
-  for (const DamageReported& damaged : reported) {
+  FileSystem& fs = *options_.file_system;
+  for (const DamageReported& damaged : ListDamageReports(fs, options_.directory)) {
+    if (unremovable_reports_.count(damaged) != 0) continue;
     absl::StatusOr<std::optional<ObjectRow>> row = index_->Get(damaged.domain, damaged.id);
-    if (!row.ok() || !row->has_value() || (*row)->state != RowState::kGood) continue;
-    OnDamage(damaged.domain, **row);
+    if (!row.ok()) continue;
+    bool good = row->has_value() && (*row)->state == RowState::kGood;
+    if (good && !OnDamage(damaged.domain, **row)) continue;
+    absl::Status removed = RemoveDamageReport(fs, options_.directory, damaged);
+    if (removed.ok()) continue;
+    if (unremovable_reports_.empty()) {
+      health_->Notice(
+          fmt::format("reports of damage in 'suspect' cannot be removed: {}. Give the folder to "
+                      "the user who writes to the store",
+                      ErrorText(removed)));
+    }
+    unremovable_reports_.insert(damaged);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/file_system.h"
 #include "kvstore/base/mutex.h"
+#include "kvstore/object/damage_reports.h"
 #include "kvstore/object/disk_reserve.h"
 #include "kvstore/object/local_engine_options.h"
 #include "kvstore/object/object_index.h"
@@ -58,7 +60,13 @@ class EngineCore {
     bool was_good = false;  // a good row was there before
   };
   absl::StatusOr<Commit> CommitRow(Domain domain, ObjectRow row,
-                                   const std::optional<std::string>& content);
+                                   std::optional<std::string> content);
+  // The same of several objects, all in one synced batch; no two of the same.
+  struct NewRow {
+    ObjectRow row;
+    std::optional<std::string> content;
+  };
+  absl::StatusOr<std::vector<Commit>> CommitRows(Domain domain, std::vector<NewRow> rows);
   // Puts `row`, its content durable by now, in the place of `seen`, whose file then goes, if that
   // still is the object's copy and good. touched_rev is kept. After an error as CommitRow.
   absl::StatusOr<Commit> ReplaceCopy(Domain domain, const ObjectRow& seen, ObjectRow row,
@@ -98,7 +106,8 @@ class EngineCore {
                                                         bool report_damage);
   // Gives the row's file its entry in the index back. False: the row is another by now.
   absl::StatusOr<bool> NameFileAgain(Domain domain, const ObjectRow& seen);
-  void OnDamage(Domain domain, const ObjectRow& row);
+  // False: the row could not be marked.
+  bool OnDamage(Domain domain, const ObjectRow& row);
   // Marks the row whose copy was not sound, and tells whoever listens. As SetState.
   absl::StatusOr<bool> MarkBad(Domain domain, const ObjectRow& row, const absl::Status& bad);
   // `changes`: the usage's, before the walk that counted began.
@@ -117,7 +126,8 @@ class EngineCore {
   std::unique_ptr<DiskReserve> disk_;
   UsageCounter usage_;
   Mutex reports_mutex_;  // until those that were found are marked
-  bool refused_report_noticed_ ABSL_GUARDED_BY(reports_mutex_) = false;
+  // Marked once; each time their copies would never be trusted again.
+  std::set<DamageReported> unremovable_reports_ ABSL_GUARDED_BY(reports_mutex_);
   std::atomic<bool> buffered_noticed_{false};
   std::array<Mutex, kLockStripes> stripes_;
 };

@@ -105,9 +105,10 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Open(const LocalEngineOp
     TILEKV_ASSIGN_OR_RETURN(
         superblock, CreateSuperblock(fs, options.directory,
                                      options.max_object_bytes.value_or(kDefaultMaxObjectBytes),
-                                     *options.random));
+                                     options.cluster_uuid, *options.random));
     TILEKV_CRASH_POINT("open.superblock");
   }
+  TILEKV_RETURN_IF_ERROR(CheckCluster(*superblock, options.directory, options.cluster_uuid));
   TILEKV_RETURN_IF_ERROR(CheckLimit(*superblock, options.max_object_bytes));
   core->superblock_ = *superblock;
   TILEKV_ASSIGN_OR_RETURN(bool create_index, MayCreateIndex(fs, options.directory));

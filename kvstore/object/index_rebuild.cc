@@ -39,6 +39,10 @@ std::optional<uint64_t> ParseFileNumber(const std::string& name) {
   return number;
 }
 
+bool IsZeros(Bytes bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
 absl::Status RemoveFlatDirectory(FileSystem& fs, const std::string& path) {
   TILEKV_ASSIGN_OR_RETURN(bool exists, fs.Exists(path));
   if (!exists) return absl::OkStatus();
@@ -115,11 +119,12 @@ class Rebuild {
     absl::StatusOr<uint64_t> read = file->Read(0, head.span());
     bool whole = read.ok() && *read == kPayloadHeaderBytes;
     Bytes bytes = head.span();
-    // The header is written last.
-    if (read.ok() && (!whole || std::all_of(bytes.begin(), bytes.end(),
-                                            [](uint8_t byte) { return byte == 0; }))) {
-      ++report_.unfinished;
-      return absl::OkStatus();
+    if (read.ok() && (!whole || IsZeros(bytes))) {
+      if (!HasContent(*file)) {
+        ++report_.unfinished;
+        return absl::OkStatus();
+      }
+      return SetAside(number, path);
     }
     absl::StatusOr<PayloadHeader> header;
     if (whole) header = DecodePayloadHeader(bytes);
@@ -139,6 +144,17 @@ class Rebuild {
                                         : RowState::kQuarantined;
     if (checked.ok()) row.verified_at_micros = options_.clock->WallMicros();
     return Choose(header->domain, row, path);
+  }
+
+  // Of a file without a header, which is written last: a put left it unfinished, or the disk has
+  // lost it since. Only where nothing is in the file nothing is lost with it.
+  bool HasContent(File& file) {
+    Buffer buffer = pool_->Get(kReadStepBytes);
+    for (uint64_t at = 0;; at += kReadStepBytes) {
+      absl::StatusOr<uint64_t> read = file.Read(at, buffer.span());
+      if (!read.ok() || !IsZeros(Bytes(buffer.span()).first(*read))) return true;
+      if (*read < kReadStepBytes) return false;
+    }
   }
 
   absl::Status CheckContent(std::unique_ptr<File> file, Domain domain, const ObjectRow& row) {

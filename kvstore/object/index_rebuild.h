@@ -3,8 +3,9 @@
 //
 // 1. The store is locked: nobody else has it open.
 // 2. Every payload file is read whole. A good one gets a row, a damaged one a quarantined row. One
-//    whose header cannot be read is moved to DIR/damaged: it may be all there is. One without a
-//    header is of a put that ended half-way, and is left for collection.
+//    whose header cannot be read, or is missing, is moved to DIR/damaged: it may be all there is of
+//    an object, or of a put that ended half-way. One in which nothing is, zeros at most, is left
+//    for collection.
 // 3. Contents below kInlineContentBytes lived in the index itself: what the old one still gives,
 //    whatever else is damaged in it, is taken over, checked to its id (index_salvage.h). The others
 //    are lost with it.
@@ -28,7 +29,7 @@ struct IndexRebuildReport {
   uint64_t rows = 0;            // in the new index
   uint64_t damaged = 0;         // of these, quarantined
   uint64_t small_contents = 0;  // of these, taken over from the old index
-  uint64_t unfinished = 0;      // files without a header
+  uint64_t unfinished = 0;      // files in which nothing is
   uint64_t set_aside = 0;       // files in DIR/damaged
   std::string old_index;        // where it is now; empty: there was none
   std::string old_index_error;  // where it is damaged; empty: it gave everything

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -68,11 +69,21 @@ class IndexRebuildTest : public LocalEngineTest {
 
   std::string Index() { return directory_ / "index"; }
 
-  static void Overwrite(const std::string& path, uint64_t offset, uint64_t bytes) {
+  // Makes the file where there is none.
+  static void Fill(const std::string& path, uint64_t offset, char byte, uint64_t bytes) {
+    std::ofstream made(path, std::ios::app);
+    made.close();
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(offset));
-    file << std::string(bytes, '\xff');
+    file << std::string(bytes, byte);
     ASSERT_TRUE(file.good()) << path;
+  }
+  static void Overwrite(const std::string& path, uint64_t offset, uint64_t bytes) {
+    Fill(path, offset, '\xff', bytes);
+  }
+  static std::string ReadAll(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   // How many contents are gone after a rebuild.
@@ -201,6 +212,33 @@ TEST_F(IndexRebuildTest, UsesNoNumberThatTheOldIndexTellsOf) {
     ASSERT_TRUE(engine_->DeleteAllBelow(kDefaultDomain, gone, {100}).ok());
     engine_.reset();
   }
+}
+
+// The header is written last; but a disk may have lost what it had.
+TEST_F(IndexRebuildTest, RemovesNoFileWithoutAHeaderInWhichSomethingIs) {
+  auto put = Put(TestContent(100'000, 1));
+  ASSERT_TRUE(put.ok());
+  const std::string lost_header = PayloadOf(put->ref.id);
+  const std::string folder = std::filesystem::path(lost_header).parent_path();
+  engine_.reset();
+  Fill(lost_header, 0, '\0', kPayloadHeaderBytes);
+  const std::string whole = ReadAll(lost_header);
+  std::ofstream(folder + "/1001") << std::string(2'000, '\0') + "of a header";
+  Fill(folder + "/1002", 9 * kMiB, 'c', 1);
+  std::ofstream empty(folder + "/1003");
+  empty.close();
+  Fill(folder + "/1004", 9 * kMiB, '\0', 1);
+  auto report = RebuildIndex(options_, {50});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->set_aside, 3u);
+  EXPECT_EQ(report->unfinished, 2u);
+  Open();
+  EXPECT_EQ(*engine_->RemoveUnnamedFiles(), 2u);
+  EXPECT_EQ(
+      ReadAll(directory_ / "damaged/" + std::filesystem::path(lost_header).filename().string()),
+      whole);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "damaged/1001"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "damaged/1002"));
 }
 
 }  // namespace

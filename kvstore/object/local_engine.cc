@@ -25,6 +25,12 @@ absl::StatusOr<std::unique_ptr<ObjectWriter>> LocalEngine::NewWriter(const PutSp
   return NewLocalWriter(core_.get(), spec);
 }
 
+absl::StatusOr<std::vector<PutOutcome>> LocalEngine::PutSmall(Domain domain,
+                                                              std::span<const Bytes> contents,
+                                                              Revision touched_rev) {
+  return PutSmallLocally(core_.get(), domain, contents, touched_rev);
+}
+
 absl::StatusOr<std::unique_ptr<ObjectWriter>> LocalEngine::NewReplacement(const PutSpec& spec,
                                                                           const ObjectRow& seen) {
   TILEKV_RETURN_IF_ERROR(CheckPutSpec(spec, max_object_bytes()));

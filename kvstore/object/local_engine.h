@@ -40,6 +40,8 @@ class LocalEngine : public ObjectStore {
   uint64_t max_object_bytes() const override;
   const std::string& store_uuid() const override;
   absl::StatusOr<std::unique_ptr<ObjectWriter>> NewWriter(const PutSpec& spec) override;
+  absl::StatusOr<std::vector<PutOutcome>> PutSmall(Domain domain, std::span<const Bytes> contents,
+                                                   Revision touched_rev) override;
   absl::StatusOr<std::unique_ptr<ObjectWriter>> NewReplacement(const PutSpec& spec,
                                                                const ObjectRow& seen) override;
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,

@@ -9,6 +9,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/object/local_engine_test_fixture.h"
+#include "kvstore/object/read_only_engine.h"
 
 namespace tilekv {
 namespace {
@@ -130,6 +131,33 @@ TEST_F(LocalEngineTest, LetsTheLockDecideBetweenTwoWhoMakeAStoreAtOnce) {
   fs_.hook = nullptr;
   first.reset();
   Open();
+}
+
+TEST_F(LocalEngineTest, BelongsToTheClusterThatItWasMadeForAndToNoOther) {
+  options_.cluster_uuid = std::string(32, 'a');
+  Open();
+  ASSERT_TRUE(Put("works").ok());
+  Open();
+  engine_.reset();
+  const auto refused = [&](const std::string& cluster_uuid) {
+    LocalEngineOptions other = options_;
+    other.cluster_uuid = cluster_uuid;
+    absl::Status writer = LocalEngine::Open(other).status();
+    EXPECT_EQ(GetReason(writer), Reason::kStoreMismatch);
+    EXPECT_EQ(GetReason(ReadOnlyEngine::Open(other).status()), Reason::kStoreMismatch);
+    return ErrorText(writer);
+  };
+  EXPECT_THAT(refused(std::string(32, 'b')), HasSubstr("another cluster"));
+  EXPECT_THAT(refused(""), HasSubstr("--etcd"));
+}
+
+TEST_F(LocalEngineTest, AStoreByItselfIsNoClusterNodesDisk) {
+  Open();
+  engine_.reset();
+  options_.cluster_uuid = std::string(32, 'a');
+  absl::Status status = LocalEngine::Open(options_).status();
+  EXPECT_EQ(GetReason(status), Reason::kStoreMismatch);
+  EXPECT_THAT(ErrorText(status), HasSubstr("an empty directory"));
 }
 
 TEST_F(LocalEngineTest, GoesOnWithAStoreWhoseMakingWasInterrupted) {

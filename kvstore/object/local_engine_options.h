@@ -25,6 +25,9 @@ struct LocalEngineOptions {
   // Of a new store kDefaultMaxObjectBytes where none is given. Another value than the store's own
   // is STORE_MISMATCH.
   std::optional<uint64_t> max_object_bytes;
+  // Of the cluster whose node's disk it is; empty: of none. Another one than the store's own is
+  // STORE_MISMATCH.
+  std::string cluster_uuid = {};
   // Written into the lock for whoever finds the directory taken; empty where no server runs.
   std::string server_address;
 

@@ -1,6 +1,7 @@
 #include "kvstore/object/local_writer.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -107,7 +108,7 @@ class LocalWriter : public ObjectWriter {
     }
     absl::StatusOr<EngineCore::Commit> commit =
         seen_.has_value() ? core_->ReplaceCopy(spec_.domain, *seen_, row, small)
-                          : core_->CommitRow(spec_.domain, row, small);
+                          : core_->CommitRow(spec_.domain, row, std::move(small));
     // After an error the row may be in RocksDB's log all the same, and then names the file: it
     // stays. Without a row it is garbage for RemoveUnnamed.
     if (!commit.ok() || commit->used) number_.reset();
@@ -239,6 +240,41 @@ absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalReplacement(EngineCore* co
   auto writer = std::make_unique<LocalWriter>(core, spec, seen);
   TILEKV_RETURN_IF_ERROR(writer->ClaimSpace());
   return writer;
+}
+
+absl::StatusOr<std::vector<PutOutcome>> PutSmallLocally(EngineCore* core, Domain domain,
+                                                        std::span<const Bytes> contents,
+                                                        Revision touched_rev) {
+  TILEKV_RETURN_IF_ERROR(core->health().CheckWritable());
+  core->TakeReports();
+  std::vector<EngineCore::NewRow> rows;
+  std::vector<size_t> row_of;  // of each content
+  std::map<ObjectId, size_t> row_of_id;
+  uint64_t total_bytes = 0;
+  for (Bytes content : contents) {
+    if (content.size() >= kInlineContentBytes) {
+      return MakeError(Reason::kInternal,
+                       fmt::format("{} bytes are no small content", content.size()));
+    }
+    PutSpec spec;
+    spec.length = content.size();
+    TILEKV_RETURN_IF_ERROR(CheckPutSpec(spec, core->superblock().max_object_bytes));
+    ObjectRef ref = RefOf(0, content);
+    auto [at, is_new] = row_of_id.try_emplace(ref.id, rows.size());
+    row_of.push_back(at->second);
+    if (!is_new) continue;
+    total_bytes += content.size();
+    rows.push_back({{.ref = ref, .stored_length = content.size(), .touched_rev = touched_rev},
+                    std::string(AsText(content))});
+  }
+  SpaceClaim claim;
+  TILEKV_RETURN_IF_ERROR(core->disk().Claim(total_bytes, claim));
+  std::vector<PutOutcome> outcomes;
+  for (size_t row : row_of) outcomes.push_back({.ref = rows[row].row.ref});
+  TILEKV_ASSIGN_OR_RETURN(std::vector<EngineCore::Commit> commits,
+                          core->CommitRows(domain, std::move(rows)));
+  for (size_t i = 0; i < outcomes.size(); ++i) outcomes[i].stored = !commits[row_of[i]].was_good;
+  return outcomes;
 }
 
 }  // namespace tilekv

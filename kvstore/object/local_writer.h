@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kvstore/object/engine_core.h"
@@ -16,5 +18,9 @@ absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalWriter(EngineCore* core, c
 absl::StatusOr<std::unique_ptr<ObjectWriter>> NewLocalReplacement(EngineCore* core,
                                                                   const PutSpec& spec,
                                                                   const ObjectRow& seen);
+// See ObjectStore::PutSmall.
+absl::StatusOr<std::vector<PutOutcome>> PutSmallLocally(EngineCore* core, Domain domain,
+                                                        std::span<const Bytes> contents,
+                                                        Revision touched_rev);
 
 }  // namespace tilekv

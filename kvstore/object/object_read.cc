@@ -13,7 +13,9 @@ namespace tilekv {
 namespace {
 
 // How much is read before it is hashed: the hash then finds it in the cache.
-constexpr uint64_t kReadStepBytes = 512 * kKiB;
+constexpr uint64_t kReadStepBytes = 256 * kKiB;
+// Bounds the list of pieces of memory that a read goes into.
+constexpr uint64_t kPiecesStepBytes = kMiB;
 
 std::string_view ToText(absl::string_view text) { return {text.data(), text.size()}; }
 
@@ -143,13 +145,23 @@ absl::Status ReadCoded(ObjectReader& reader, uint64_t offset, MutableBytes out, 
   return absl::OkStatus();
 }
 
-// A part of the content, whose leaf table was checked.
+bool IsDamaged(const absl::Status& status) {
+  return GetReason(status) == Reason::kDataLoss && !IsUnreadable(status);
+}
+
+// A part of the content, whose leaf table was checked. A copy that is damaged is left for the next
+// one, where the reader has any.
 absl::Status ReadStep(ObjectReader& reader, uint64_t offset, MutableBytes out, BufferPool& pool,
                       ReadHow how) {
   if (out.empty()) return absl::OkStatus();
-  return reader.row().encoding.kind == EncodingKind::kNone
-             ? ReadUncoded(reader, offset, out, pool, how)
-             : ReadCoded(reader, offset, out, pool, how);
+  while (true) {
+    absl::Status status = reader.row().encoding.kind == EncodingKind::kNone
+                              ? ReadUncoded(reader, offset, out, pool, how)
+                              : ReadCoded(reader, offset, out, pool, how);
+    if (!IsDamaged(status)) return status;
+    reader.ReportDamage();
+    if (!reader.NextCopy()) return status;
+  }
 }
 
 // Runs `read` between the checks that all reads have in common.
@@ -158,8 +170,8 @@ absl::Status ReadChecked(ObjectReader& reader, uint64_t offset, uint64_t length,
   const ObjectRef& ref = reader.row().ref;
   TILEKV_RETURN_IF_ERROR(CheckWithin(ref, offset, length));
   absl::Status status = verify ? VerifyLeafTable(ref, reader.leaves()) : absl::OkStatus();
-  if (status.ok()) status = read();
-  if (GetReason(status) == Reason::kDataLoss && !IsUnreadable(status)) reader.ReportDamage();
+  if (status.ok()) return read();
+  if (IsDamaged(status)) reader.ReportDamage();
   return status;
 }
 
@@ -268,6 +280,23 @@ absl::Status ReadContentInSteps(ObjectReader& reader, uint64_t offset, uint64_t 
       TimedScope timed(times, &ReadTimes::place_nanos);
       place(at - offset, step);
       at = end;
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ReadUncodedIntoPieces(ObjectReader& reader, uint64_t offset, uint64_t length,
+                                   const PiecesOfContent& pieces, ReadTimes* times) {
+  TILEKV_CHECK(reader.row().encoding.kind == EncodingKind::kNone);
+  return ReadChecked(reader, offset, length, false, [&]() -> absl::Status {
+    std::vector<MutableBytes> memory;
+    for (uint64_t done = 0; done < length;) {
+      uint64_t step = std::min(length - done, kPiecesStepBytes);
+      memory.clear();
+      pieces(done, step, memory);
+      TimedScope timed(times, &ReadTimes::fetch_nanos);
+      TILEKV_RETURN_IF_ERROR(reader.ReadStoredPieces(offset + done, memory));
+      done += step;
     }
     return absl::OkStatus();
   });

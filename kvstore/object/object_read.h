@@ -55,6 +55,10 @@ absl::Status ReadContent(ObjectReader& reader, uint64_t offset, MutableBytes out
 absl::Status ReadContentInSteps(ObjectReader& reader, uint64_t offset, uint64_t length,
                                 const PlaceContent& place, BufferPool& pool, bool verify = true,
                                 ReadTimes* times = nullptr);
+// The same, not verified, of an object that is not coded: straight into the memory that `pieces`
+// names.
+absl::Status ReadUncodedIntoPieces(ObjectReader& reader, uint64_t offset, uint64_t length,
+                                   const PiecesOfContent& pieces, ReadTimes* times = nullptr);
 // The whole content, for trees and small things.
 absl::StatusOr<std::string> ReadWholeContent(ObjectReader& reader, BufferPool& pool);
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,9 +82,15 @@ class ObjectReader {
   // Fills `out` from this offset of the stored bytes. Unverified: the reader at the end verifies to
   // the id.
   virtual absl::Status ReadStored(uint64_t stored_offset, MutableBytes out) = 0;
+  // The same into several pieces of memory, one after another; by itself a ReadStored for each.
+  virtual absl::Status ReadStoredPieces(uint64_t stored_offset,
+                                        std::span<const MutableBytes> pieces);
   // What was read did not hash to the id: the copy's owner marks it suspect before anything else
   // happens.
   virtual void ReportDamage() {}
+  // After damage: true where the reader now reads another copy, so that the same read may come out
+  // right. Row, leaves and tables are as before.
+  virtual bool NextCopy() { return false; }
 };
 
 struct LinkResult {
@@ -124,6 +131,12 @@ class ObjectStore {
   // reserved; STORE_FULL below the reserve (puts in flight counted); STORE_FAILED after a failed
   // sync.
   virtual absl::StatusOr<std::unique_ptr<ObjectWriter>> NewWriter(const PutSpec& spec) = 0;
+  // Puts several blobs, not coded, each below kInlineContentBytes: durable together, by one synced
+  // batch where the engine can. In the order of `contents`; the same content twice is one object.
+  // After an error none is named, but any may be there.
+  virtual absl::StatusOr<std::vector<PutOutcome>> PutSmall(Domain domain,
+                                                           std::span<const Bytes> contents,
+                                                           Revision touched_rev);
   // The same of an object that is here, to store it in another encoding: `seen` is the row of the
   // copy that was read, `spec.expected` its object. Finish puts the new copy in the place of that
   // one, which goes; it changes nothing, and says stored = false, where another copy stands there

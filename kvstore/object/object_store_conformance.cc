@@ -207,6 +207,31 @@ TEST_P(ObjectStoreConformance, StoresTheSameContentOnceAndRaisesItsRevision) {
   EXPECT_EQ(store().Usage()->objects, 4u);
 }
 
+TEST_P(ObjectStoreConformance, StoresSmallContentsTogether) {
+  std::string there = TestContent(3'000, 1);
+  ASSERT_TRUE(PutContent(store(), there, {.touched_rev = {9}}).ok());
+  std::string raised = TestContent(20, 2);
+  ASSERT_TRUE(PutContent(store(), raised, {.touched_rev = {2}}).ok());
+  std::string most = TestContent(kInlineContentBytes - 1, 3);
+  std::string one = TestContent(700, 4);
+  const Bytes contents[] = {AsBytes(one), AsBytes(there),  AsBytes(most),
+                            AsBytes(one), AsBytes(raised), Bytes()};
+  auto puts = store().PutSmall(kDefaultDomain, contents, {5});
+  ASSERT_TRUE(puts.ok()) << puts.status();
+  ASSERT_EQ(puts->size(), std::size(contents));
+  const bool was_there[] = {false, true, false, false, true, false};
+  for (size_t i = 0; i < puts->size(); ++i) {
+    const PutOutcome& put = (*puts)[i];
+    EXPECT_EQ(put.ref, RefOf(0, contents[i])) << i;
+    bool repeats = i == 3;  // which of two that are the same was stored is nobody's matter
+    EXPECT_TRUE(repeats || put.stored == !was_there[i]) << i;
+    auto row = *store().Stat(kDefaultDomain, put.ref.id);
+    EXPECT_EQ(row->touched_rev, Revision{i == 1 ? 9u : 5u}) << i;
+    EXPECT_EQ(*GetContent(store(), put.ref.id), AsText(contents[i])) << i;
+  }
+  EXPECT_EQ(store().Usage()->objects, 5u);
+}
+
 TEST_P(ObjectStoreConformance, LinksWhatIsPresentAndRaisesIt) {
   ObjectRef small = PutContent(store(), "small", {.touched_rev = {3}})->ref;
   ObjectRef large = PutContent(store(), TestContent(99'999, 8), {.touched_rev = {30}})->ref;

@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<ReadOnlyEngine>> ReadOnlyEngine::Open(
     TILEKV_RETURN_IF_ERROR(CheckMayBecomeStore(fs, options.directory));
     return NoStoreIn(options.directory);
   }
+  TILEKV_RETURN_IF_ERROR(CheckCluster(*superblock, options.directory, options.cluster_uuid));
   TILEKV_RETURN_IF_ERROR(CheckLimit(*superblock, options.max_object_bytes));
   TILEKV_ASSIGN_OR_RETURN(bool has_index, fs.Exists(options.directory + "/index/CURRENT"));
   TILEKV_ASSIGN_OR_RETURN(bool has_catalog, fs.Exists(options.directory + "/catalog/CURRENT"));

@@ -29,6 +29,13 @@ class Copy : public ObjectReader {
   absl::Status Unreadable(const absl::Status& status) const {
     return ObjectUnreadable(row_.ref, ErrorText(status));
   }
+  absl::Status CheckInStored(uint64_t offset, uint64_t bytes) const {
+    if (offset <= row_.stored_length && bytes <= row_.stored_length - offset) {
+      return absl::OkStatus();
+    }
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("object {}: a read past its stored bytes", row_.ref.id.Short()));
+  }
   bool coded() const { return row_.encoding.kind != EncodingKind::kNone; }
   absl::Status CheckTable() const {
     if (!coded()) {
@@ -79,21 +86,31 @@ class PayloadCopy : public Copy {
   }
 
   absl::Status ReadStored(uint64_t stored_offset, MutableBytes out) override {
-    if (stored_offset > row_.stored_length || out.size() > row_.stored_length - stored_offset) {
-      return MakeError(Reason::kInvalidArgument,
-                       fmt::format("object {}: a read past its stored bytes", row_.ref.id.Short()));
-    }
-    absl::Status status = ReadAt(kPayloadHeaderBytes + stored_offset, out);
+    return ReadStoredPieces(stored_offset, {&out, 1});
+  }
+  absl::Status ReadStoredPieces(uint64_t stored_offset,
+                                std::span<const MutableBytes> pieces) override {
+    uint64_t bytes = 0;
+    for (MutableBytes piece : pieces) bytes += piece.size();
+    TILEKV_RETURN_IF_ERROR(CheckInStored(stored_offset, bytes));
+    absl::Status status =
+        AllOf(bytes, pieces.size() == 1 ? file_->Read(PayloadOffset(stored_offset), pieces[0])
+                                        : file_->ReadPieces(PayloadOffset(stored_offset), pieces));
     // Not left to who reads: it may be far away.
     if (!status.ok()) ReportDamage();
     return status;
   }
 
  private:
+  static uint64_t PayloadOffset(uint64_t stored_offset) {
+    return kPayloadHeaderBytes + stored_offset;
+  }
   absl::Status ReadAt(uint64_t offset, MutableBytes out) {
-    auto read = file_->Read(offset, out);
+    return AllOf(out.size(), file_->Read(offset, out));
+  }
+  absl::Status AllOf(uint64_t bytes, const absl::StatusOr<uint64_t>& read) const {
     if (!read.ok()) return Unreadable(read.status());
-    return *read == out.size() ? absl::OkStatus() : Damaged("its payload file is cut short");
+    return *read == bytes ? absl::OkStatus() : Damaged("its payload file is cut short");
   }
 
   const std::unique_ptr<File> file_;
@@ -130,12 +147,8 @@ class SmallCopy : public Copy {
   }
 
   absl::Status ReadStored(uint64_t stored_offset, MutableBytes out) override {
-    Bytes stored = Stored();
-    if (stored_offset > stored.size() || out.size() > stored.size() - stored_offset) {
-      return MakeError(Reason::kInvalidArgument,
-                       fmt::format("object {}: a read past its stored bytes", row_.ref.id.Short()));
-    }
-    if (!out.empty()) std::memcpy(out.data(), stored.data() + stored_offset, out.size());
+    TILEKV_RETURN_IF_ERROR(CheckInStored(stored_offset, out.size()));
+    if (!out.empty()) std::memcpy(out.data(), Stored().data() + stored_offset, out.size());
     return absl::OkStatus();
   }
 

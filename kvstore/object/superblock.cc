@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kFormatKey = "tilekv-store";
 constexpr uint64_t kFormatVersion = 1;
 constexpr std::string_view kCheckKey = "check";
+constexpr std::string_view kNoCluster = "none";
 constexpr uint64_t kMaxSuperblockBytes = 64 * kKiB;
 
 std::string PathOf(const std::string& directory) { return directory + "/SUPERBLOCK"; }
@@ -53,11 +54,13 @@ std::string EncodeSuperblock(const Superblock& superblock) {
   std::string text = fmt::format(
       "{} {}\n"
       "store_uuid {}\n"
-      "cluster_uuid none\n"
+      "cluster_uuid {}\n"
       "domain 0\n"
       "hash blake3\n"
       "max_object_bytes {}\n",
-      kFormatKey, kFormatVersion, superblock.store_uuid, superblock.max_object_bytes);
+      kFormatKey, kFormatVersion, superblock.store_uuid,
+      superblock.cluster_uuid.empty() ? kNoCluster : superblock.cluster_uuid,
+      superblock.max_object_bytes);
   return text + fmt::format("{} {}\n", kCheckKey, CheckOf(text));
 }
 
@@ -90,6 +93,8 @@ absl::StatusOr<Superblock> DecodeSuperblock(std::string_view text) {
       superblock.max_object_bytes == 0) {
     return Damaged("it lacks a uuid or a limit");
   }
+  const std::string_view cluster = Find(body, "cluster_uuid").value_or(kNoCluster);
+  if (cluster != kNoCluster) superblock.cluster_uuid = cluster;
   return superblock;
 }
 
@@ -152,12 +157,37 @@ absl::Status CheckObjectLimit(uint64_t max_object_bytes) {
 }
 
 absl::StatusOr<Superblock> CreateSuperblock(FileSystem& fs, const std::string& directory,
-                                            uint64_t max_object_bytes, Random& random) {
+                                            uint64_t max_object_bytes,
+                                            const std::string& cluster_uuid, Random& random) {
   TILEKV_RETURN_IF_ERROR(CheckObjectLimit(max_object_bytes));
   Superblock superblock{.store_uuid = HexEncode(AsBytes(random.Bytes(16))),
-                        .max_object_bytes = max_object_bytes};
+                        .max_object_bytes = max_object_bytes,
+                        .cluster_uuid = cluster_uuid};
   TILEKV_RETURN_IF_ERROR(WriteFileAtomically(fs, PathOf(directory), EncodeSuperblock(superblock)));
   return superblock;
+}
+
+absl::Status CheckCluster(const Superblock& superblock, const std::string& directory,
+                          const std::string& cluster_uuid) {
+  if (superblock.cluster_uuid == cluster_uuid) return absl::OkStatus();
+  if (superblock.cluster_uuid.empty()) {
+    return MakeError(Reason::kStoreMismatch,
+                     fmt::format("'{}' is a store by itself, with names of its own: a node of a "
+                                 "cluster begins in an empty directory",
+                                 Printable(directory)));
+  }
+  if (cluster_uuid.empty()) {
+    return MakeError(Reason::kStoreMismatch,
+                     fmt::format("'{}' is the disk of a node of cluster {}, whose names are not "
+                                 "here: start tilekv-server on it with --etcd and --cluster, and "
+                                 "ask the cluster's nodes",
+                                 Printable(directory), superblock.cluster_uuid));
+  }
+  return MakeError(
+      Reason::kStoreMismatch,
+      fmt::format("'{}' is the disk of a node of another cluster: {}, not {}. Name the right "
+                  "cluster, or an empty directory",
+                  Printable(directory), superblock.cluster_uuid, cluster_uuid));
 }
 
 absl::Status CheckLimit(const Superblock& superblock, std::optional<uint64_t> asked_bytes) {

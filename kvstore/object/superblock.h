@@ -15,6 +15,7 @@ namespace tilekv {
 struct Superblock {
   std::string store_uuid;  // 32 hexadecimal digits
   uint64_t max_object_bytes = 0;
+  std::string cluster_uuid = {};  // 32 hexadecimal digits; empty: a store by itself
 
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
@@ -38,8 +39,12 @@ absl::Status CheckMayBecomeStore(FileSystem& fs, const std::string& directory);
 absl::Status CheckObjectLimit(uint64_t max_object_bytes);
 // Writes one with a new uuid, durably.
 absl::StatusOr<Superblock> CreateSuperblock(FileSystem& fs, const std::string& directory,
-                                            uint64_t max_object_bytes, Random& random);
+                                            uint64_t max_object_bytes,
+                                            const std::string& cluster_uuid, Random& random);
 // STORE_MISMATCH naming both where another limit is asked for than the store has.
 absl::Status CheckLimit(const Superblock& superblock, std::optional<uint64_t> asked_bytes);
+// STORE_MISMATCH where the store is part of another cluster than this one (empty: of none).
+absl::Status CheckCluster(const Superblock& superblock, const std::string& directory,
+                          const std::string& cluster_uuid);
 
 }  // namespace tilekv
