@@ -15,6 +15,7 @@ constexpr char kTags[] = "t/";
 constexpr char kSessions[] = "s/";
 constexpr char kCommits[] = "commits/";
 constexpr char kFreed[] = "freed/";
+constexpr char kNodes[] = "nodes/";
 
 KeyRange PrefixRange(std::string prefix) {
   std::string end = PrefixEnd(prefix);
@@ -82,6 +83,14 @@ KeyRange SessionRange() { return PrefixRange(kSessions); }
 std::string CommitKey(std::string_view commit_id) {
   return kCommits + HexEncode(AsBytes(commit_id));
 }
+std::string NodeKey(std::string_view id) { return fmt::format("{}{}", kNodes, id); }
+std::string_view NodeOfKey(std::string_view node_key) {
+  return node_key.substr(std::string_view(kNodes).size());
+}
+KeyRange NodeRange() { return PrefixRange(kNodes); }
+// No other key lies between the two.
+KeyRange ClusterRange() { return {kClusterMapKey, NodeRange().end}; }
+
 std::string FreedKey(Revision since, std::string_view id) {
   return fmt::format("{}{:016x}/{}", kFreed, since.value, HexEncode(AsBytes(id)));
 }

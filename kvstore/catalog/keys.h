@@ -47,6 +47,14 @@ KeyRange SessionRange();
 std::string CommitKey(std::string_view commit_id);
 KeyRange CommitRange();
 
+// Registration of a node of a cluster.
+std::string NodeKey(std::string_view id);
+// The node that a registration is of.
+std::string_view NodeOfKey(std::string_view node_key);
+KeyRange NodeRange();
+// The cluster map and all registrations, and nothing else: what nodes watch.
+KeyRange ClusterRange();
+
 // What a head's, a version's or a tag's key names; `last` is the tag, or the 8 bytes of the number.
 struct ModelKeyParts {
   std::string ns;

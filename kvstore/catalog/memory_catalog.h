@@ -1,6 +1,7 @@
 // A catalog in a map, for tests and for stores in memory. Lasts as long as the object. Thread-safe.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +28,10 @@ class MemoryCatalog : public Catalog {
   absl::StatusOr<LeaseId> Grant(int64_t ttl_s) override;
   absl::StatusOr<bool> KeepAlive(LeaseId lease, int64_t ttl_s) override;
   absl::Status Revoke(LeaseId lease) override;
+  size_t max_txn_operations() const override { return max_txn_operations_; }
+
+  // For tests, before anything else is done: as a catalog that takes fewer operations at once.
+  void set_max_txn_operations(size_t most) { max_txn_operations_ = most; }
 
  private:
   using Entries = std::map<std::string, CatalogEntry>;
@@ -39,6 +44,7 @@ class MemoryCatalog : public Catalog {
   void EndLease(LeaseId lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ExpireDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  size_t max_txn_operations_ = std::numeric_limits<size_t>::max();
   LeaseTable leases_;
   Mutex mutex_;
   std::shared_ptr<Entries> entries_ ABSL_GUARDED_BY(mutex_) = std::make_shared<Entries>();

@@ -65,23 +65,6 @@ void FillNode(const MapNode& from, v1::ClusterMapNode& to) {
   to.set_maintenance(from.maintenance);
 }
 
-std::string AutomaticOutText(AutomaticOut why) {
-  switch (why) {
-    case AutomaticOut::kAllowed:
-      return "it may be marked out";
-    case AutomaticOut::kNotIn:
-      return "it is not in";
-    case AutomaticOut::kMaintenance:
-      return "it is under maintenance";
-    case AutomaticOut::kTooManyMissing:
-      return fmt::format("more than one node and {} % of the map would be missing or out by itself",
-                         kAutomaticOutPercent);
-    case AutomaticOut::kTooFewStay:
-      return "fewer nodes than the replication would stay in";
-  }
-  return "unknown";
-}
-
 }  // namespace
 
 absl::StatusOr<ClusterMap> AddNode(const ClusterMap& map, const MapNode& node) {
@@ -166,6 +149,23 @@ AutomaticOut MayMarkOut(const ClusterMap& map, std::string_view id, const NodeId
   if (away > may_be_away) return AutomaticOut::kTooManyMissing;
   if (map.CountIn() <= map.settings().replication) return AutomaticOut::kTooFewStay;
   return AutomaticOut::kAllowed;
+}
+
+std::string AutomaticOutText(AutomaticOut why) {
+  switch (why) {
+    case AutomaticOut::kAllowed:
+      return "it may be marked out";
+    case AutomaticOut::kNotIn:
+      return "it is not in";
+    case AutomaticOut::kMaintenance:
+      return "it is under maintenance";
+    case AutomaticOut::kTooManyMissing:
+      return fmt::format("more than one node and {} % of the map would be missing or out by itself",
+                         kAutomaticOutPercent);
+    case AutomaticOut::kTooFewStay:
+      return "fewer nodes than the replication would stay in";
+  }
+  return "unknown";
 }
 
 absl::StatusOr<ClusterMap> MarkOutAutomatically(const ClusterMap& map, std::string_view id,

@@ -63,6 +63,8 @@ enum class AutomaticOut {
   kTooManyMissing,  // with those missing or out by themselves, more than max(1, 30 % of the map)
   kTooFewStay,      // fewer than R nodes would stay in
 };
+// "it is under maintenance" and so on.
+std::string AutomaticOutText(AutomaticOut why);
 // `missing` are all nodes that do not answer now, this one included or not.
 AutomaticOut MayMarkOut(const ClusterMap& map, std::string_view id, const NodeIds& missing);
 // Refused unless MayMarkOut allows it.

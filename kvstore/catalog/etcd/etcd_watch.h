@@ -1,37 +1,21 @@
-// A watch on a range of the catalog's keys, on a thread of its own.
-//
-// It begins with everything in the range, then tells each change; after every loss of its stream
-// (a member that went away, a compaction) it begins with everything again: etcd 3.4 may have
-// forgotten what happened in between. So its user sees every key's newest state, not every state.
+// A watch on a range of the catalog's keys (catalog_watch.h), on a thread of its own. After every
+// loss of its stream (a member that went away, a compaction) it begins with everything again: etcd
+// 3.4 may have forgotten what happened in between.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "kvstore/base/mutex.h"
 #include "kvstore/catalog/catalog.h"
+#include "kvstore/catalog/catalog_watch.h"
 #include "kvstore/catalog/etcd/etcd_codec.h"
 #include "kvstore/catalog/etcd/etcd_options.h"
 #include "kvstore/catalog/etcd/etcd_rpc.h"
 
 namespace tilekv {
-
-struct CatalogUpdate {
-  bool everything = false;  // what is in the range and not among the entries is not there
-  std::vector<CatalogEntry> entries;
-  std::vector<std::string> deleted;
-  Revision revision;  // up to which all is told
-};
-// Called by one thread, in order; must not wait long. Never after the watch has gone.
-using CatalogUpdateCallback = std::function<void(const CatalogUpdate&)>;
-
-class CatalogWatch {
- public:
-  virtual ~CatalogWatch() = default;  // not from the callback
-};
 
 // Everything in the range at one revision.
 using ListEverything = std::function<absl::StatusOr<CatalogPage>()>;
