@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
+#include "kvstore/node/cluster_admin.h"
 #include "kvstore/node/fsck.h"
 #include "kvstore/node/recoding.h"
 #include "kvstore/node/usage.h"
@@ -26,6 +27,24 @@ absl::Status CheckCount(int count, const char* what) {
                    fmt::format("{} {}; at most {}", count, what, kMaxBatchOperations));
 }
 
+absl::Status NoCluster() {
+  return MakeError(Reason::kInvalidArgument,
+                   "this store is no part of a cluster: name a node that was started with --etcd "
+                   "and --cluster");
+}
+
+absl::Status ReadContentOf(const ObjectRead& read, ObjectReader& reader, BufferPool& pool,
+                           ReadTimes* times) {
+  if (!read.place) {
+    return ReadContent(reader, read.offset, read.out, pool, read.verify, times);
+  }
+  if (!read.verify && read.pieces && reader.row().encoding.kind == EncodingKind::kNone) {
+    return ReadUncodedIntoPieces(reader, read.offset, read.length(), read.pieces, times);
+  }
+  return ReadContentInSteps(reader, read.offset, read.length(), read.place, pool, read.verify,
+                            times);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalNode>> LocalNode::Create(ObjectStore& objects, Catalog& catalog,
@@ -41,7 +60,7 @@ LocalNode::LocalNode(ObjectStore& objects, Catalog& catalog, const NodeOptions& 
     : node_(objects, catalog, options),
       sessions_(node_),
       rolling_(node_, sessions_),
-      values_(node_, sessions_, rolling_),
+      values_(node_),
       models_(node_),
       committer_(node_, sessions_, rolling_),
       collector_(node_, sessions_, rolling_, models_) {}
@@ -54,7 +73,11 @@ absl::Status LocalNode::CheckDomain(Domain domain) const {
 
 absl::StatusOr<v1::InfoResponse> LocalNode::Info(const v1::InfoRequest&, const CallContext&) {
   TILEKV_ASSIGN_OR_RETURN(StoreUsage usage, node_.objects.Usage());
-  TILEKV_ASSIGN_OR_RETURN(Revision revision, node_.catalog.CurrentRevision());
+  // Who connects to a node of a cluster does not wait for etcd: what is opened is read on without.
+  Revision revision;
+  if (node_.cluster == nullptr) {
+    TILEKV_ASSIGN_OR_RETURN(revision, node_.catalog.CurrentRevision());
+  }
   v1::InfoResponse info;
   info.set_version(TILEKV_VERSION);
   info.set_max_object_bytes(node_.objects.max_object_bytes());
@@ -69,6 +92,10 @@ absl::StatusOr<v1::InfoResponse> LocalNode::Info(const v1::InfoRequest&, const C
   info.set_revision(revision.value);
   info.set_line_id(node_.line_id());
   info.set_kind(node_.kind);
+  if (node_.cluster != nullptr) {
+    info.set_cluster(node_.cluster->cluster_name());
+    info.set_node_id(node_.cluster->node_id());
+  }
   return info;
 }
 
@@ -217,10 +244,7 @@ absl::Status LocalNode::ReadOne(const ObjectRead& read, ReadStats* stats) {
                                  read.ref.id.Hex(), read.ref.level, read.ref.length));
   }
   ReadTimes* times = stats != nullptr && stats->timed ? &stats->times : nullptr;
-  TILEKV_RETURN_IF_ERROR(
-      read.place ? ReadContentInSteps(*reader, read.offset, read.length(), read.place, *node_.pool,
-                                      read.verify, times)
-                 : ReadContent(*reader, read.offset, read.out, *node_.pool, read.verify, times));
+  TILEKV_RETURN_IF_ERROR(ReadContentOf(read, *reader, *node_.pool, times));
   if (stats == nullptr) return absl::OkStatus();
   TILEKV_ASSIGN_OR_RETURN(CoveringRange covering, CoverRange(reader->row(), reader->block_table(),
                                                              read.offset, read.length()));
@@ -273,7 +297,15 @@ absl::StatusOr<v1::BatchPutResponse> LocalNode::BatchPut(const v1::BatchPutReque
                                                          const ComparesFixed& fixed,
                                                          const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
-  return values_.BatchPut(request, fixed, context);
+  TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<BatchWriter> writer, BeginBatchPut(request));
+  if (fixed != nullptr) TILEKV_RETURN_IF_ERROR(fixed(writer->compares()));
+  TILEKV_ASSIGN_OR_RETURN(v1::BatchPutResponse response, writer->Finish(context));
+  response.mutable_compares()->Assign(writer->compares().begin(), writer->compares().end());
+  return response;
+}
+
+absl::StatusOr<std::unique_ptr<BatchWriter>> LocalNode::BeginBatchPut(v1::BatchPutRequest request) {
+  return BatchWriter::Begin(node_, sessions_, rolling_, std::move(request));
 }
 
 absl::StatusOr<v1::GetValueResponse> LocalNode::GetValue(const v1::GetValueRequest& request,
@@ -302,9 +334,43 @@ TILEKV_FORWARD(MoveModel, models_.Move(request))
 TILEKV_FORWARD(Locate, tilekv::Locate(node_, request))
 TILEKV_FORWARD(FindReferrers, tilekv::FindReferrers(node_, request, context))
 TILEKV_FORWARD(Usage, ComputeUsage(node_, request, context))
-TILEKV_FORWARD(Collect, collector_.Collect(request, context))
-TILEKV_FORWARD(Fsck, RunFsck(node_, request, context))
 TILEKV_FORWARD(Recode, RunRecode(node_, request, context))
 #undef TILEKV_FORWARD
+
+absl::StatusOr<v1::CollectResponse> LocalNode::Collect(const v1::CollectRequest& request,
+                                                       const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  if (node_.cluster != nullptr) {
+    return MakeError(Reason::kInvalidArgument,
+                     "nodes of a cluster do not collect: nothing is deleted there yet");
+  }
+  return collector_.Collect(request, context);
+}
+
+absl::StatusOr<v1::FsckResponse> LocalNode::Fsck(const v1::FsckRequest& request,
+                                                 const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  // From its own disk alone, what only others hold would seem lost.
+  if (node_.cluster != nullptr) {
+    return MakeError(Reason::kInvalidArgument,
+                     "a node of a cluster does not check by itself that everything named is there: "
+                     "most of it is on other nodes");
+  }
+  return RunFsck(node_, request, context);
+}
+
+absl::StatusOr<v1::ClusterStatusResponse> LocalNode::ClusterStatus(const v1::ClusterStatusRequest&,
+                                                                   const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  if (node_.cluster == nullptr) return NoCluster();
+  return node_.cluster->Status(context);
+}
+
+absl::StatusOr<v1::ChangeClusterResponse> LocalNode::ChangeCluster(
+    const v1::ChangeClusterRequest& request, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  if (node_.cluster == nullptr) return NoCluster();
+  return node_.cluster->Change(request, context);
+}
 
 }  // namespace tilekv

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "kvstore/node/batch_writer.h"
 #include "kvstore/node/collector.h"
 #include "kvstore/node/commit.h"
 #include "kvstore/node/models.h"
@@ -55,6 +56,8 @@ class LocalNode : public NodeService {
   TILEKV_NODE_CALL(Collect);
   TILEKV_NODE_CALL(Fsck);
   TILEKV_NODE_CALL(Recode);
+  TILEKV_NODE_CALL(ClusterStatus);
+  TILEKV_NODE_CALL(ChangeCluster);
 #undef TILEKV_NODE_CALL
   absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
                                                  const CallContext& context = {}) override;
@@ -74,6 +77,7 @@ class LocalNode : public NodeService {
   // Checks the session; then as ObjectStore::NewWriter.
   absl::StatusOr<std::unique_ptr<ObjectWriter>> NewObjectWriter(const v1::PutObjectHeader& header);
   absl::StatusOr<std::unique_ptr<ValueWriter>> BeginPutValue(const v1::PutValueHeader& header);
+  absl::StatusOr<std::unique_ptr<BatchWriter>> BeginBatchPut(v1::BatchPutRequest request);
   // For ReadObjects, whose stored blocks go out as they are.
   ObjectStore& objects() { return node_.objects; }
   Domain domain() const { return node_.domain; }

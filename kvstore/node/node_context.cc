@@ -5,6 +5,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
+#include "kvstore/node/cluster_admin.h"
 #include "tilekv/v1/records.pb.h"
 
 namespace tilekv {
@@ -18,7 +19,8 @@ NodeContext::NodeContext(ObjectStore& objects, Catalog& catalog, const NodeOptio
       domain(options.domain),
       kind(options.kind),
       scratch(options.scratch),
-      holds_rounds(options.holds_rounds) {}
+      holds_rounds(options.holds_rounds),
+      cluster(options.cluster) {}
 
 absl::Status NodeContext::Start() {
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, catalog.Get(kLineKey));
@@ -46,6 +48,7 @@ absl::StatusOr<TxnResult> NodeContext::Txn(CatalogTxn txn, TxnPurpose purpose) {
       added_bytes += write.key.size() + (write.value ? write.value->size() : 0);
     }
     TILEKV_RETURN_IF_ERROR(objects.CheckWritable(added_bytes));
+    if (cluster != nullptr) TILEKV_RETURN_IF_ERROR(cluster->CheckRoomForNames());
   }
   txn.compares.push_back(Compare::Mod(kLineKey, line_revision_));
   TILEKV_ASSIGN_OR_RETURN(TxnResult result, catalog.Txn(txn));

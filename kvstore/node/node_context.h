@@ -15,6 +15,8 @@
 
 namespace tilekv {
 
+class ClusterAdmin;
+
 struct NodeOptions {
   std::string kind = "memory";  // what Info says: "memory", "embedded" or "node"
   Domain domain = kDefaultDomain;
@@ -25,6 +27,8 @@ struct NodeOptions {
   // Of a node that others rely on: a collector's round with a loss that nothing explains waits for
   // a person. Others say so and go on.
   bool holds_rounds = false;
+  // Of the cluster whose node this is; outlives the node. Null: a store by itself.
+  ClusterAdmin* cluster = nullptr;
 };
 
 // What a transaction is for, on a disk that is full or has failed.
@@ -54,6 +58,7 @@ class NodeContext {
   const std::string kind;
   const ScratchSpace scratch;
   const bool holds_rounds;
+  ClusterAdmin* const cluster;  // null: a store by itself
 
   const std::string& line_id() const { return line_id_; }
   // The catalog's when the node started.

@@ -36,6 +36,9 @@ struct ObjectRead {
   // all, while it is in the processor's cache. From the start again when the read is repeated.
   PlaceContent place = {};
   uint64_t placed_bytes = 0;
+  // Where `place` is set, and what it copies to are long pieces of memory: those, for who can read
+  // straight into them.
+  PiecesOfContent pieces = {};
   // False: only lengths are checked. For who trusts disk and network, and says so.
   bool verify = true;
 
@@ -84,6 +87,8 @@ class NodeService {
   TILEKV_NODE_CALL(Collect);
   TILEKV_NODE_CALL(Fsck);
   TILEKV_NODE_CALL(Recode);
+  TILEKV_NODE_CALL(ClusterStatus);
+  TILEKV_NODE_CALL(ChangeCluster);
 #undef TILEKV_NODE_CALL
   virtual absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
                                                          const CallContext& context = {}) = 0;

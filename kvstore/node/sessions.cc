@@ -15,6 +15,7 @@ namespace tilekv {
 namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
+constexpr int64_t kMicrosPerSecond = 1'000'000;
 constexpr size_t kTokenBytes = 16;
 constexpr size_t kMaxHolderBytes = 1'024;
 
@@ -52,6 +53,7 @@ absl::StatusOr<SessionHandle> Sessions::BeginAs(const std::string& holder, int64
   SessionHandle handle;
   handle.token = node_.random.Bytes(kTokenBytes);
   TILEKV_ASSIGN_OR_RETURN(LeaseId lease, node_.catalog.Grant(lease_s));
+  record.set_lease(lease);
   std::string key = SessionKey(handle.token);
   TILEKV_ASSIGN_OR_RETURN(
       TxnResult result,
@@ -92,8 +94,8 @@ absl::Status Sessions::Use(Revision session_rev) {
     }
   }
   // Leases of a local catalog end with the process: a session from before this one is over, and
-  // what is put under it would be nobody's.
-  if (session_rev <= node_.start_revision()) return SessionLost();
+  // what is put under it would be nobody's. Those of a cluster end by themselves.
+  if (node_.cluster == nullptr && session_rev <= node_.start_revision()) return SessionLost();
   // Of another node's session, as far as this node can tell.
   TILEKV_ASSIGN_OR_RETURN(Revision current, node_.catalog.CurrentRevision());
   if (session_rev <= current) return absl::OkStatus();
@@ -119,7 +121,28 @@ absl::StatusOr<Compare> Sessions::CompareFor(const std::string& token, Revision 
   return Compare::Created(std::move(key), session_rev);
 }
 
+absl::Status Sessions::Adopt(const std::string& token) {
+  if (node_.cluster == nullptr) return absl::OkStatus();
+  {
+    MutexLock lock(mutex_);
+    if (states_.contains(token)) return absl::OkStatus();
+  }
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node_.catalog.Get(SessionKey(token)));
+  v1::SessionRecord record;
+  if (!entry || !record.ParseFromString(entry->value)) return absl::OkStatus();
+  const int64_t age_s = (node_.clock.WallMicros() - record.created_micros()) / kMicrosPerSecond;
+  const int64_t left_s = kSessionMax_s - std::clamp<int64_t>(age_s, 0, kSessionMax_s);
+  MutexLock lock(mutex_);
+  State& state = states_[token];
+  state.lease = record.lease();
+  state.revision = entry->create_revision;
+  state.end_ns = node_.clock.MonotonicNanos() + left_s * kNanosPerSecond;
+  tokens_[state.revision] = token;
+  return absl::OkStatus();
+}
+
 absl::Status Sessions::End(const std::string& token) {
+  TILEKV_RETURN_IF_ERROR(Adopt(token));
   LeaseId lease = 0;
   {
     MutexLock lock(mutex_);
@@ -160,6 +183,7 @@ absl::StatusOr<uint64_t> Sessions::EndUploads() {
 
 absl::StatusOr<std::unique_ptr<NodeService::SessionKeeper>> Sessions::Keep(
     const std::string& token) {
+  TILEKV_RETURN_IF_ERROR(Adopt(token));
   MutexLock lock(mutex_);
   auto found = states_.find(token);
   if (found == states_.end()) return SessionLost();

@@ -61,10 +61,13 @@ class Sessions {
   absl::StatusOr<SessionHandle> BeginAs(const std::string& holder, int64_t lease_s, bool of_node);
   absl::Status Renew(State& state, int64_t lease_s) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Detach(const std::string& token);
+  // Of a cluster: a session that another node began becomes known here too, if it lives.
+  absl::Status Adopt(const std::string& token);
 
   NodeContext& node_;
   Mutex mutex_;
-  // Those begun here; ended ones stay until the fence is above them.
+  // Those begun here, or kept here for another node; ended ones stay until the fence is above
+  // them.
   States states_ ABSL_GUARDED_BY(mutex_);
   std::map<Revision, std::string> tokens_ ABSL_GUARDED_BY(mutex_);
   Revision fence_ ABSL_GUARDED_BY(mutex_);

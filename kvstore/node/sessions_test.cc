@@ -2,6 +2,7 @@
 
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/keys.h"
+#include "kvstore/node/cluster_admin.h"
 #include "kvstore/node/node_test_util.h"
 #include "tilekv/v1/records.pb.h"
 
@@ -36,6 +37,93 @@ TEST_F(SessionsTest, EveryUseRenewsTheLease) {
   clock_.Advance(kSessionLease_s * kSecondMicros);
   EXPECT_EQ(GetReason(sessions_.Use(handle.revision)), Reason::kSessionLost);
   EXPECT_FALSE(HasRecord(handle));
+}
+
+// Of a cluster that nobody administers.
+class TestCluster : public ClusterAdmin {
+ public:
+  const std::string& cluster_name() const override { return name_; }
+  const std::string& node_id() const override { return name_; }
+  absl::Status CheckRoomForNames() override { return room; }
+  absl::StatusOr<v1::ClusterStatusResponse> Status(const CallContext&) override {
+    return v1::ClusterStatusResponse();
+  }
+  absl::StatusOr<v1::ChangeClusterResponse> Change(const v1::ChangeClusterRequest&,
+                                                   const CallContext&) override {
+    return v1::ChangeClusterResponse();
+  }
+  absl::Status room;
+
+ private:
+  const std::string name_ = "n1";
+};
+
+// Two nodes of a cluster on one catalog.
+class ClusterSessionsTest : public SessionsTest {
+ protected:
+  ClusterSessionsTest()
+      : first_context_(objects_, catalog_, OfCluster()),
+        first_(first_context_),
+        second_context_(objects_, catalog_, OfCluster()),
+        second_(second_context_) {
+    EXPECT_TRUE(first_context_.Start().ok());
+    EXPECT_TRUE(second_context_.Start().ok());
+  }
+  NodeOptions OfCluster() {
+    NodeOptions options = Options();
+    options.cluster = &cluster_;
+    return options;
+  }
+
+  TestCluster cluster_;
+  NodeContext first_context_;
+  Sessions first_;
+  NodeContext second_context_;
+  Sessions second_;
+};
+
+TEST_F(ClusterSessionsTest, WhoeverHasTheTokenKeepsASessionAtAnyNode) {
+  SessionHandle handle = *first_.Begin("test");
+  auto keeper = second_.Keep(handle.token);
+  ASSERT_TRUE(keeper.ok()) << keeper.status();
+  clock_.Advance(10 * kSessionLease_s * kSecondMicros);
+  EXPECT_TRUE(HasRecord(handle));
+  EXPECT_TRUE(second_.CompareFor(handle.token, handle.revision).ok());
+  keeper->reset();
+  clock_.Advance((kSessionDetachedLease_s + 1) * kSecondMicros);
+  EXPECT_FALSE(HasRecord(handle));
+  EXPECT_EQ(GetReason(second_.Keep(handle.token).status()), Reason::kSessionLost);
+}
+
+TEST_F(ClusterSessionsTest, ASessionIsEndedAtAnyNode) {
+  SessionHandle handle = *first_.Begin("test");
+  EXPECT_TRUE(second_.End(handle.token).ok());
+  EXPECT_FALSE(HasRecord(handle));
+}
+
+TEST_F(ClusterSessionsTest, ASessionThatBeganBeforeANodeStartedIsOfUseThere) {
+  SessionHandle handle = *first_.Begin("test");
+  NodeContext later_context(objects_, catalog_, OfCluster());
+  Sessions later(later_context);
+  ASSERT_TRUE(later_context.Start().ok());
+  EXPECT_TRUE(later.Use(handle.revision).ok());
+}
+
+TEST_F(ClusterSessionsTest, ItsDayIsCountedFromItsBeginningAndNotFromTheNodesThatKeepIt) {
+  SessionHandle handle = *first_.Begin("test");
+  auto keeper = first_.Keep(handle.token);
+  clock_.Advance((kSessionMax_s - 10) * kSecondMicros);
+  auto other = second_.Keep(handle.token);
+  ASSERT_TRUE(other.ok()) << other.status();
+  clock_.Advance(11 * kSecondMicros);
+  EXPECT_FALSE(HasRecord(handle));
+}
+
+TEST_F(ClusterSessionsTest, AFullCatalogTakesNoNamesAndLosesSome) {
+  cluster_.room = MakeError(Reason::kStoreFull, "etcd is full");
+  CatalogTxn txn{.compares = {}, .writes = {CatalogWrite::Put("k/a", "1")}};
+  EXPECT_EQ(GetReason(first_context_.Txn(txn).status()), Reason::kStoreFull);
+  EXPECT_TRUE(first_context_.Txn(txn, TxnPurpose::kRemove).ok());
 }
 
 TEST_F(SessionsTest, NoSessionOutlivesItsDay) {

@@ -58,6 +58,10 @@ absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& no
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node.catalog.Get(ValueKey(write.key)));
   Revision found = entry ? entry->mod_revision : Revision{};
   write.freed = entry ? FreedWrite(*entry) : std::nullopt;
+  if (!write.retry) write.compare = found;
+  // In a retry too: what the first try found has settled it.
+  if (!ConditionHolds(write.condition, write.compare.value))
+    return Outcome(false, write.compare, 0);
   if (write.retry) {
     if (entry && found == write.compare) return std::nullopt;
     if (entry) {
@@ -66,36 +70,44 @@ absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& no
     }
     return OutcomeUnknown(write.key, entry.has_value());
   }
-  if (!ConditionHolds(write.condition, found.value)) return Outcome(false, found, 0);
-  write.compare = found;
   return std::nullopt;
+}
+
+absl::StatusOr<v1::PutValueOutcome> SettleFailedCompare(NodeContext& node, const KeyWrite& write) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, node.catalog.Get(ValueKey(write.key)));
+  if (entry) {
+    TILEKV_ASSIGN_OR_RETURN(v1::ValueRecord record, ParseValueRecord(*entry));
+    if (record.request_id() == write.request_id) {
+      return Outcome(true, entry->mod_revision, record.length());
+    }
+  }
+  if (write.retry) return OutcomeUnknown(write.key, entry.has_value());
+  return Outcome(false, entry ? entry->mod_revision : Revision{}, 0);
+}
+
+absl::Status SessionEnded(std::string_view key) {
+  return MakeError(Reason::kSessionLost,
+                   fmt::format("key '{}': the session of this put ended before it did; put again",
+                               Printable(key)));
 }
 
 absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& write,
                                              const v1::ValueRecord& record,
-                                             const std::optional<Compare>& session) {
+                                             const std::optional<Compare>& session,
+                                             const CallContext& context) {
   std::string key = ValueKey(write.key);
-  KeyWrite now = write;
-  for (int tries = 0; tries < kMaxTransactionTries; ++tries) {
-    CatalogTxn txn;
-    txn.compares.push_back(Compare::Mod(key, now.compare));
-    if (session) txn.compares.push_back(*session);
-    txn.writes.push_back(CatalogWrite::Put(key, record.SerializeAsString()));
-    if (now.freed) txn.writes.push_back(*now.freed);
-    TILEKV_CRASH_POINT("value.before_transaction");
-    TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn)));
-    TILEKV_CRASH_POINT("value.after_transaction");
-    if (result.applied) return Outcome(true, result.revision, record.length());
-    if (result.failed_compare == 1u) {
-      return MakeError(
-          Reason::kSessionLost,
-          fmt::format("key '{}': the session of this put ended before it did; put again",
-                      Printable(write.key)));
-    }
-    TILEKV_ASSIGN_OR_RETURN(std::optional<v1::PutValueOutcome> settled, FixKeyCompare(node, now));
-    if (settled) return *std::move(settled);
-  }
-  return TooManyTries(fmt::format("key '{}'", Printable(write.key)));
+  CatalogTxn txn;
+  txn.compares.push_back(Compare::Mod(key, write.compare));
+  if (session) txn.compares.push_back(*session);
+  txn.writes.push_back(CatalogWrite::Put(key, record.SerializeAsString()));
+  if (write.freed) txn.writes.push_back(*write.freed);
+  TILEKV_CRASH_POINT("value.before_transaction");
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  TILEKV_ASSIGN_OR_RETURN(TxnResult result, node.Txn(std::move(txn)));
+  TILEKV_CRASH_POINT("value.after_transaction");
+  if (result.applied) return Outcome(true, result.revision, record.length());
+  if (session && result.failed_compare == 1u) return SessionEnded(write.key);
+  return SettleFailedCompare(node, write);
 }
 
 absl::StatusOr<std::unique_ptr<ValueWriter>> ValueWriter::Begin(NodeContext& node,
@@ -240,7 +252,7 @@ absl::StatusOr<v1::PutValueOutcome> ValueWriter::Finish(const CallContext& conte
   KeyWrite write{
       header_.key(), header_.request_id(), header_.condition(), header_.has_compare(), compare_,
       freed_};
-  return WriteKey(node_, write, record_, session_compare_);
+  return WriteKey(node_, write, record_, session_compare_, context);
 }
 
 }  // namespace tilekv

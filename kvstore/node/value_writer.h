@@ -10,14 +10,16 @@
 // 4. A compare that fails: in a retry the outcome of the first try cannot be known any more,
 //    OUTCOME_UNKNOWN. So it is for a retry that finds the key absent as at the first try: that may
 //    have written it and another client deleted it, which leaves no trace, and writing again would
-//    undo the deletion. In a first try it is an answer: for a conditional put "not met"; for an
-//    unconditional one another write came between, and the put follows it with a new compare (a
-//    retry that still brings the old one can only find its own record, or fail).
+//    undo the deletion. In a first try it is an answer: not applied, and the version found. Where
+//    the condition holds for that version, as every one does for an unconditional put, another
+//    write came between and the client begins anew. The node never chooses another compare by
+//    itself: the client may have gone on without it, and an old value would follow a newer one.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "kvstore/node/node_context.h"
@@ -78,7 +80,7 @@ absl::Status CheckRequestId(std::string_view request_id);
 // The record of a plain value as it is in the catalog. DATA_LOSS when it is damaged.
 absl::StatusOr<v1::ValueRecord> ParseValueRecord(const CatalogEntry& entry);
 
-// Sends the write of one key; `txn` compares nothing of the key yet. Rules 2 and 4 above.
+// One key's write.
 struct KeyWrite {
   std::string key;  // the user's
   std::string request_id;
@@ -87,9 +89,15 @@ struct KeyWrite {
   Revision compare;
   std::optional<CatalogWrite> freed;  // of the object that the key names now
 };
+// Sends it; rules 2 and 4 above. CANCELLED and DEADLINE_EXCEEDED only before anything was sent.
 absl::StatusOr<v1::PutValueOutcome> WriteKey(NodeContext& node, const KeyWrite& write,
                                              const v1::ValueRecord& record,
-                                             const std::optional<Compare>& session);
+                                             const std::optional<Compare>& session,
+                                             const CallContext& context);
+// What has come of a write whose compare did not hold.
+absl::StatusOr<v1::PutValueOutcome> SettleFailedCompare(NodeContext& node, const KeyWrite& write);
+// SESSION_LOST of a put.
+absl::Status SessionEnded(std::string_view key);
 // What is known before anything is sent: the condition is not met, or an earlier try succeeded.
 // Fills write.compare otherwise (not in a retry).
 absl::StatusOr<std::optional<v1::PutValueOutcome>> FixKeyCompare(NodeContext& node,

@@ -111,22 +111,34 @@ TEST_F(ValueWriterTest, ABatchThatFailsHalfwayIsUnknown) {
   v1::BatchPutRequest request;
   request.set_request_id(random_.Bytes(16));
   for (const char* key : {"a", "b", "c"}) request.add_items()->set_key(key);
-  request.mutable_items(1)->mutable_condition()->set_absent(true);
-  // A write in between sends them one by one; after the first the catalog is another's.
+  catalog_.set_max_txn_operations(2);  // one by one, then; after the first the catalog is another's
   Once("value.after_transaction", [this] {
     EXPECT_TRUE(
         catalog_.Txn({.compares = {}, .writes = {CatalogWrite::Put(kLineKey, "other")}}).ok());
   });
-  absl::Status status =
-      node_
-          ->BatchPut(request,
-                     [this](const std::vector<uint64_t>&) {
-                       std::string key = ValueKey("b");
-                       return catalog_.Txn({.compares = {}, .writes = {CatalogWrite::Put(key, "")}})
-                           .status();
-                     })
-          .status();
+  absl::Status status = node_->BatchPut(request, nullptr).status();
   EXPECT_EQ(GetReason(status), Reason::kOutcomeUnknown) << status;
+}
+
+TEST_F(ValueWriterTest, AKeyOfABatchThatWasOvertakenLeavesTheOthersTogether) {
+  v1::BatchPutRequest request;
+  request.set_request_id(random_.Bytes(16));
+  for (const char* key : {"a", "b", "c", "d"}) request.add_items()->set_key(key);
+  request.mutable_items(3)->mutable_condition()->set_absent(true);
+  auto batch = node_->BatchPut(request, [this](const std::vector<uint64_t>&) {
+    return PutValue(HeaderOf("d"), "theirs").ok() ? PutValue(HeaderOf("b"), "theirs").status()
+                                                  : MakeError(Reason::kInternal, "not put");
+  });
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_TRUE(batch->outcomes(0).applied());
+  EXPECT_FALSE(batch->outcomes(1).applied());
+  EXPECT_TRUE(batch->outcomes(2).applied());
+  EXPECT_FALSE(batch->outcomes(3).applied());
+  EXPECT_EQ(batch->outcomes(0).version(), batch->outcomes(2).version()) << "one transaction";
+  EXPECT_LT(batch->outcomes(1).version(), batch->outcomes(0).version()) << "what was found";
+  EXPECT_EQ(ValueOf("b"), "theirs");
+  EXPECT_EQ(ValueOf("d"), "theirs");
+  EXPECT_EQ(ValueOf("a"), "");
 }
 
 TEST_F(ValueWriterTest, ABatchWhoseClientWentWritesNothing) {
@@ -192,13 +204,45 @@ TEST_F(ValueWriterTest, AFullStoreTakesNoSmallValueEitherAndMakesRoomForRemovals
   EXPECT_TRUE(node_->Collect({}).ok());
 }
 
-TEST_F(ValueWriterTest, AWriteInBetweenIsFollowedByAnUnconditionalPut) {
+TEST_F(ValueWriterTest, AWriteInBetweenOvertakesAnUnconditionalPut) {
+  uint64_t between = 0;
   Once("value.before_transaction",
-       [this] { EXPECT_TRUE(PutValue(HeaderOf("k"), "between").ok()); });
+       [&] { between = PutValue(HeaderOf("k"), "between")->version(); });
   auto put = PutValue(HeaderOf("k"), "mine");
   ASSERT_TRUE(put.ok()) << put.status();
-  EXPECT_TRUE(put->applied());
-  EXPECT_EQ(ValueOf("k"), "mine");
+  EXPECT_FALSE(put->applied());
+  EXPECT_EQ(put->version(), between);
+  EXPECT_EQ(ValueOf("k"), "between");
+}
+
+TEST_F(ValueWriterTest, AFirstTryThatIsLateWritesNothingOverWhatCameAfterItsRetry) {
+  v1::PutValueHeader header = HeaderOf("k");
+  Once("value.before_transaction", [&] {
+    v1::PutValueHeader retry = header;
+    retry.set_compare(0);
+    // That the key is absent again is no proof, so that a retry of a put of a new key is careful.
+    EXPECT_EQ(GetReason(PutValue(retry, "mine").status()), Reason::kOutcomeUnknown);
+    EXPECT_TRUE(PutValue(HeaderOf("k"), "theirs").ok());
+  });
+  EXPECT_FALSE(PutValue(header, "mine")->applied());
+  EXPECT_EQ(ValueOf("k"), "theirs");
+
+  header = HeaderOf("k");
+  uint64_t retried = 0;
+  Once("value.before_transaction", [&] {
+    auto found = node_->BeginPutValue(HeaderOf("k"));
+    v1::PutValueHeader retry = header;
+    retry.set_compare((*found)->compare().value);
+    auto put = PutValue(retry, "mine");
+    EXPECT_TRUE(put.ok() && put->applied());
+    retried = put->version();
+    EXPECT_TRUE(PutValue(HeaderOf("k"), "newer").ok());
+  });
+  auto late = PutValue(header, "mine");
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_FALSE(late->applied());
+  EXPECT_GT(late->version(), retried);
+  EXPECT_EQ(ValueOf("k"), "newer");
 }
 
 TEST_F(ValueWriterTest, AWriteInBetweenDefeatsAConditionalPut) {
