@@ -1,6 +1,10 @@
 // Retries of a client whose node loses requests and replies.
+#include <atomic>
 #include <functional>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -30,17 +34,30 @@ class FlakyNode : public RetryingNode {
   absl::Status refuse;              // once
   std::function<void()> meanwhile;  // runs once after a reply was lost
   absl::Status keeper_status;
-  int calls = 0;
+  std::atomic<int> calls = 0;
+  std::atomic<int> batches = 0;
+  std::function<bool()> before_reply;   // true: this one is lost
+  std::function<void()> after_compare;  // between the exchanges of a put
 
   absl::StatusOr<v1::PutValueOutcome> PutValue(const v1::PutValueHeader& header, ByteSource* source,
                                                const CompareFixed& fixed,
                                                const CallContext& context) override {
-    return Call([&] { return node_->PutValue(header, source, fixed, context); });
+    auto heard = [&](Revision compare) {
+      fixed(compare);
+      if (after_compare) after_compare();
+    };
+    return Call([&] { return node_->PutValue(header, source, heard, context); });
   }
   absl::StatusOr<v1::BatchPutResponse> BatchPut(const v1::BatchPutRequest& request,
                                                 const ComparesFixed& fixed,
                                                 const CallContext& context) override {
-    return Call([&] { return node_->BatchPut(request, fixed, context); });
+    ++batches;
+    auto heard = [&](const std::vector<uint64_t>& compares) {
+      absl::Status status = fixed(compares);
+      if (after_compare) after_compare();
+      return status;
+    };
+    return Call([&] { return node_->BatchPut(request, heard, context); });
   }
   absl::StatusOr<v1::DeleteValueResponse> DeleteValue(const v1::DeleteValueRequest& request,
                                                       const CallContext& context) override {
@@ -81,6 +98,7 @@ class FlakyNode : public RetryingNode {
       return Lost();
     }
     auto result = call();
+    if (before_reply && before_reply()) return Lost();
     if (lose_replies == 0) return result;
     --lose_replies;
     if (auto then = std::exchange(meanwhile, nullptr)) then();
@@ -146,6 +164,25 @@ TEST_F(ClientRetry, AReadCountsItsRetriesAndAsksOnce) {
   EXPECT_EQ(stats.retries, 3u);
   EXPECT_EQ(stats.asked_bytes, content.size());
   EXPECT_EQ(stats.received_bytes, 3 * content.size()) << "what came twice was moved twice";
+}
+
+TEST_F(ClientRetry, AReadThatMetADamagedCopyIsMadeOnceMore) {
+  auto session = *direct_->BeginSession("test");
+  const std::string content(1000, 'x');
+  const ObjectRef ref = RefOf(0, AsBytes(content));
+  ASSERT_TRUE(session->Put(ref, AsBytes(content)).ok());
+  std::vector<uint8_t> out(content.size());
+  ObjectRead read{.ref = ref, .offset = 0, .out = out};
+  flaky_->refuse = MakeError(Reason::kDataLoss, "a bit has turned");
+  EXPECT_TRUE(store_->ReadObjects({&read, 1}, nullptr).ok());
+  EXPECT_EQ(flaky_->calls, 2);
+  EXPECT_TRUE(waits_.empty());
+  // Where that does not help, the damage is the error.
+  read.ref = RefOf(0, AsBytes("not there"));
+  read.out = std::span(out).first(read.ref.length);
+  flaky_->refuse = MakeError(Reason::kDataLoss, "a bit has turned");
+  const absl::Status status = store_->ReadObjects({&read, 1}, nullptr);
+  EXPECT_EQ(GetReason(status), Reason::kDataLoss) << status;
 }
 
 TEST_F(ClientRetry, APutOverwrittenBeforeItsRetryIsUnknown) {
@@ -282,6 +319,103 @@ TEST_F(ClientRetry, ABatchWhoseReplyIsLostIsDoneOnce) {
   EXPECT_TRUE((*put)[0].applied);
   EXPECT_TRUE((*put)[1].applied);
   EXPECT_EQ((*direct_->Stat("a"))->version, (*put)[0].version);
+}
+
+TEST_F(ClientRetry, PutsThatWentTogetherAreEachDoneOnceWhenTheReplyIsLost) {
+  NodeStoreOptions options;
+  options.retry = {.clock = &clock_, .sleep = [this](int64_t ms) { clock_.Advance(ms * 1'000); }};
+  options.grouped_puts = true;
+  auto store = NewNodeStore(flaky_, options);
+  // Which of the calls are batches is chance, what comes of them is not.
+  std::atomic<int> replies{0};
+  flaky_->before_reply = [&replies] {
+    std::this_thread::yield();
+    return replies++ % 5 == 0;
+  };
+  constexpr int kThreads = 40;
+  constexpr int kMostRounds = 2'000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const std::string key = std::to_string(i);
+      for (int round = 0; round < kMostRounds && (round < 3 || flaky_->batches < 3); ++round) {
+        WriteCondition condition = round == 0 ? WriteCondition::Absent() : WriteCondition{};
+        auto put = store->Put(key, std::to_string(round), {.condition = condition});
+        ASSERT_TRUE(put.ok()) << put.status();
+        EXPECT_TRUE(put->applied);
+        EXPECT_EQ((*direct_->Stat(key))->version, put->version);
+        EXPECT_EQ((*direct_->Get(key))->content, std::to_string(round));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(flaky_->batches, 3);
+}
+
+TEST_F(ClientRetry, APutThatIsOvertakenBeginsAnew) {
+  int overtaken = 0;
+  flaky_->after_compare = [&] {
+    if (overtaken++ < 3) {
+      EXPECT_TRUE(direct_->Put("k", "theirs").ok());
+    }
+  };
+  auto put = store_->Put("k", "mine");
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_TRUE(put->applied);
+  EXPECT_EQ((*direct_->Get("k"))->content, "mine");
+  EXPECT_EQ(flaky_->calls, 4);
+  EXPECT_EQ(waits_.size(), 0u);
+  // A condition decides.
+  overtaken = 0;
+  auto conditional = store_->Put("new", "mine", {.condition = WriteCondition::Absent()});
+  EXPECT_TRUE(conditional->applied);
+  overtaken = 2;
+  conditional = store_->Put("k", "again", {.condition = WriteCondition::Version(put->version)});
+  EXPECT_FALSE(conditional->applied);
+  // What cannot be read twice is not written twice.
+  class Once : public ByteSource {
+   public:
+    absl::StatusOr<uint64_t> Read(MutableBytes out) override {
+      if (left_ == 0) return 0;
+      uint64_t n = std::min<uint64_t>(left_, out.size());
+      std::fill_n(out.data(), n, 'x');
+      left_ -= n;
+      return n;
+    }
+
+   private:
+    uint64_t left_ = 3 * kTransferChunkBytes;
+  } source;
+  overtaken = 2;
+  EXPECT_EQ(GetReason(store_->Put("k", source).status()), Reason::kVersionConflict);
+  EXPECT_EQ((*direct_->Get("k"))->content, "theirs");
+}
+
+TEST_F(ClientRetry, ItemsOfABatchThatAreOvertakenBeginAnew) {
+  int overtaken = 0;
+  flaky_->after_compare = [&] {
+    if (overtaken++ < 2) {
+      EXPECT_TRUE(direct_->Put("b", "theirs").ok());
+    }
+  };
+  auto puts = store_->BatchPut({{"a", "1", {}}, {"b", "2", {}}, {"c", "3", {}}});
+  ASSERT_TRUE(puts.ok()) << puts.status();
+  for (const PutResult& put : *puts) EXPECT_TRUE(put.applied);
+  EXPECT_LT((*puts)[0].version, (*puts)[1].version);
+  EXPECT_EQ((*direct_->Get("b"))->content, "2");
+  EXPECT_EQ((*direct_->Stat("a"))->version, (*puts)[0].version) << "written once";
+}
+
+TEST_F(ClientRetry, AConditionThatWasNotMetStaysSoInARetry) {
+  ASSERT_TRUE(direct_->Put("there", "x").ok());
+  flaky_->lose_replies = 1;
+  auto puts = store_->BatchPut({{"there", "y", WriteCondition::Absent()}, {"new", "z", {}}});
+  ASSERT_TRUE(puts.ok()) << puts.status();
+  EXPECT_FALSE((*puts)[0].applied);
+  EXPECT_EQ((*puts)[0].version, (*direct_->Stat("there"))->version);
+  EXPECT_TRUE((*puts)[1].applied);
+  EXPECT_EQ((*direct_->Get("there"))->content, "x");
+  EXPECT_EQ((*direct_->Get("new"))->content, "z");
 }
 
 TEST_F(ClientRetry, ACommitWhoseReplyIsLostIsOneVersion) {

@@ -1,5 +1,8 @@
 // Sessions, commits, collection.
+#include <algorithm>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "fmt/format.h"
 #include "gmock/gmock.h"
@@ -117,6 +120,36 @@ TEST_P(KvStoreConformance, ContentCanBeTakenInPiecesInOrder) {
         ASSERT_TRUE(store_->ReadObjects({&read, 1}, &stats).ok());
         EXPECT_TRUE(taken == content.substr(offset, content.size() - offset - 5));
         EXPECT_EQ(stats.asked_bytes, taken.size());
+
+        // The same where its places can be told: backwards, in pieces of 3,000 bytes.
+        std::string placed(taken.size(), '\0');
+        auto places = [&placed](uint64_t at, uint64_t length, std::vector<MutableBytes>& pieces) {
+          while (length > 0) {
+            uint64_t piece_end = std::min<uint64_t>((at / 3000 + 1) * 3000, placed.size());
+            uint64_t bytes = std::min(length, piece_end - at);
+            pieces.push_back(
+                {reinterpret_cast<uint8_t*>(&placed[placed.size() - piece_end]) + at % 3000,
+                 bytes});
+            at += bytes;
+            length -= bytes;
+          }
+        };
+        read.place = [&](uint64_t at, Bytes piece) {
+          std::vector<MutableBytes> pieces;
+          places(at, piece.size(), pieces);
+          for (MutableBytes to : pieces) {
+            std::copy_n(piece.data(), to.size(), to.data());
+            piece = piece.subspan(to.size());
+          }
+        };
+        read.pieces = places;
+        ASSERT_TRUE(store_->ReadObjects({&read, 1}, nullptr).ok());
+        std::string forwards;
+        for (uint64_t end = placed.size(); end > 0; end -= std::min<uint64_t>(end, 3000)) {
+          uint64_t begin = end - std::min<uint64_t>(end, 3000);
+          forwards += placed.substr(begin, end - begin);
+        }
+        EXPECT_TRUE(forwards == taken) << offset << ", verified: " << verify;
       }
     }
   }

@@ -20,7 +20,7 @@ class NodeStore : public KvStore {
       : options_(std::move(options)),
         pool_(options_.pool != nullptr ? options_.pool : BufferPool::Create(32 * kMiB)),
         node_(std::move(node), options_.retry),
-        put_(node_, options_.retry, *pool_),
+        put_(node_, options_.retry, *pool_, options_.grouped_puts),
         get_(node_, *pool_) {}
 
   absl::StatusOr<PutResult> Put(std::string_view key, ByteSource& source,

@@ -15,6 +15,8 @@ struct NodeStoreOptions {
   RetryOptions retry;
   // Buffers of streaming reads and puts come from here; none: a pool of the store's own.
   std::shared_ptr<BufferPool> pool;
+  // Concurrent puts of small values go together: where the node is behind a network.
+  bool grouped_puts = false;
 };
 
 std::unique_ptr<KvStore> NewNodeStore(std::shared_ptr<NodeService> node, NodeStoreOptions options);

@@ -136,6 +136,8 @@ TILEKV_RETRY(Usage, Effect::kNone)
 TILEKV_RETRY(Collect, Effect::kOnce)
 TILEKV_RETRY(Fsck, Effect::kNone)
 TILEKV_RETRY(Recode, Effect::kNone)
+TILEKV_RETRY(ClusterStatus, Effect::kNone)
+TILEKV_RETRY(ChangeCluster, Effect::kOnce)
 #undef TILEKV_RETRY
 
 absl::StatusOr<v1::CommitResponse> RetryingNode::CopyVersion(const v1::CopyVersionRequest& request,
@@ -165,7 +167,7 @@ absl::Status RetryingNode::ReadObjects(std::span<const ObjectRead> reads, ReadSt
                                        const CallContext& context) {
   TryCounter tries(stats == nullptr ? nullptr : &stats->retries,
                    stats == nullptr ? nullptr : &stats->retry_nanos);
-  return Retry(Effect::kNone, options_, context, [&] {
+  auto read = [&] {
     tries.Begin();
     const uint64_t asked_bytes = stats == nullptr ? 0 : stats->asked_bytes;
     absl::Status status = node_->ReadObjects(reads, stats, context);
@@ -173,7 +175,12 @@ absl::Status RetryingNode::ReadObjects(std::span<const ObjectRead> reads, ReadSt
     tries.Failed();
     if (stats != nullptr) stats->asked_bytes = asked_bytes;  // the caller asks once
     return status;
-  });
+  };
+  absl::Status status = Retry(Effect::kNone, options_, context, read);
+  if (GetReason(status) != Reason::kDataLoss) return status;
+  // The node was told of it. One of a cluster gives another copy now; what others say then, that
+  // nothing is there or much else, is not what was wrong.
+  return Retry(Effect::kNone, options_, context, read).ok() ? absl::OkStatus() : status;
 }
 
 absl::StatusOr<v1::PutValueOutcome> RetryingNode::PutValue(const v1::PutValueHeader& header,

@@ -6,7 +6,8 @@
 // happened; any call is sent again. Puts of values go through as they are: who knows their source
 // and their compare retries them (node_store.h). Waits grow from one try to the next, with jitter,
 // and are never shorter than the node asks for. Tries end after a time, not after a number: a node
-// that is restarted is waited for, one that hangs is not (retry_hint.h).
+// that is restarted is waited for, one that hangs is not (retry_hint.h). A read of which damage
+// came is made once more: where there are several copies, the node has left that one.
 //
 // Thread-safe where the other node is.
 #pragma once
@@ -87,6 +88,8 @@ class RetryingNode : public NodeService {
   TILEKV_NODE_CALL(Collect);
   TILEKV_NODE_CALL(Fsck);
   TILEKV_NODE_CALL(Recode);
+  TILEKV_NODE_CALL(ClusterStatus);
+  TILEKV_NODE_CALL(ChangeCluster);
 #undef TILEKV_NODE_CALL
   absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,
                                                  const CallContext& context = {}) override;

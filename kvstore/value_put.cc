@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
+#include "kvstore/node/model_records.h"
 #include "kvstore/object/chunked_blob.h"
 #include "kvstore/object/object_hash.h"
 #include "kvstore/wire/object_messages.h"
@@ -63,6 +64,24 @@ absl::StatusOr<uint64_t> ReadFull(ByteSource& source, MutableBytes out) {
   return filled;
 }
 
+// A call that only ends by itself: what others wait for must not depend on one caller's patience.
+bool IsUnbounded(const CallContext& context) {
+  return context.cancel == nullptr && context.deadline_ns == CallContext().deadline_ns;
+}
+
+bool IsWorthAWait(const absl::Status& failed) {
+  Reason reason = GetReason(failed);
+  return reason == Reason::kNodeUnavailable || reason == Reason::kOverloaded;
+}
+
+absl::Status Overtaken(std::string_view key) {
+  return MakeError(
+      Reason::kVersionConflict,
+      fmt::format("key '{}' was written by another while this put came, and its source "
+                  "cannot be read twice; nothing was written: put it again",
+                  Printable(key)));
+}
+
 PutResult ToResult(const v1::PutValueOutcome& outcome) {
   return {outcome.applied(), outcome.version(), outcome.length()};
 }
@@ -82,12 +101,56 @@ void SetCondition(const WriteCondition& condition, v1::Condition* message) {
   }
 }
 
+ValuePut::ValuePut(NodeService& node, const RetryOptions& retry, BufferPool& pool, bool grouped)
+    : node_(node), retry_(retry), pool_(pool) {
+  if (!grouped) return;
+  group_.emplace(
+      kPutsAtOnce, [this] { return retry_.random->Bytes(kRequestIdBytes); },
+      [this](const v1::BatchPutRequest& request, std::vector<uint64_t>& compares) {
+        return SendBatch(request, compares, {});
+      });
+}
+
+absl::StatusOr<std::vector<PutResult>> ValuePut::SendBatch(const v1::BatchPutRequest& request,
+                                                           std::vector<uint64_t>& compares,
+                                                           const CallContext& context) {
+  compares.clear();
+  auto fixed = [&compares](const std::vector<uint64_t>& told) {
+    compares = told;
+    return absl::OkStatus();
+  };
+  TILEKV_ASSIGN_OR_RETURN(v1::BatchPutResponse response, node_.BatchPut(request, fixed, context));
+  std::vector<PutResult> results;
+  for (const v1::PutValueOutcome& outcome : response.outcomes()) {
+    results.push_back(ToResult(outcome));
+  }
+  return results;
+}
+
 absl::StatusOr<PutResult> ValuePut::Send(v1::PutValueHeader header, ByteSource* source,
-                                         const CallContext& context) {
+                                         const CallContext& context, const PutGroup::Result& tried,
+                                         const std::function<void()>& in_trouble) {
   auto* span = dynamic_cast<SpanSource*>(source);
   RetryPolicy policy(retry_, context);
-  bool unknown = false;  // a try ended without an answer after it may have sent its transaction
-  while (true) {
+  auto try_again = [&](const absl::Status& failed) {
+    if (in_trouble) in_trouble();
+    return policy.TryAgain(failed);
+  };
+  // A try ended without an answer after it may have sent its transaction.
+  bool unknown = tried.compare.has_value();
+  if (unknown) {
+    header.set_request_id(tried.request_id);
+    header.set_compare(tried.compare->value);
+  }
+  auto ended = [&](const absl::Status& failed) {
+    if (GetReason(failed) == Reason::kOutcomeUnknown) return failed;
+    if (!unknown) return policy.Outcome(failed);
+    return MakeError(Reason::kOutcomeUnknown,
+                     fmt::format("key '{}': the write may have happened or not: {}",
+                                 Printable(header.key()), ErrorText(failed)));
+  };
+  if (IsWorthAWait(tried.failed) && !try_again(tried.failed)) return ended(tried.failed);
+  for (int overtaken = 0; overtaken < kMaxTransactionTries;) {
     std::optional<SpanSource> copy;
     if (span != nullptr) copy.emplace(*span);
     SpanSource nothing{Bytes()};
@@ -98,26 +161,29 @@ absl::StatusOr<PutResult> ValuePut::Send(v1::PutValueHeader header, ByteSource* 
     auto result = node_.PutValue(
         header, source == nullptr ? nullptr : &watched,
         [&fixed](Revision compare) { fixed = compare; }, context);
-    if (result.ok()) return ToResult(*result);
+    bool readable = span != nullptr || source == nullptr || !watched.taken();
+    if (result.ok()) {
+      PutResult put = ToResult(*result);
+      if (!CameBetween(header.condition(), put)) return put;
+      if (!readable) return Overtaken(header.key());
+      ++overtaken;
+      header.set_request_id(retry_.random->Bytes(kRequestIdBytes));
+      continue;
+    }
     Reason reason = GetReason(result.status());
     bool sent = fixed && (source == nullptr || watched.ended());
-    bool definite = reason == Reason::kOverloaded || reason == Reason::kSessionLost;
     if (sent && (reason == Reason::kNodeUnavailable || reason == Reason::kDeadlineExceeded ||
                  reason == Reason::kCancelled)) {
       unknown = true;
       header.set_compare(fixed->value);
     }
-    bool readable = span != nullptr || source == nullptr || !watched.taken();
     // A root's session is the caller's: when it is lost, a new try finds nothing else.
-    bool again = reason == Reason::kNodeUnavailable || reason == Reason::kOverloaded ||
-                 (definite && !header.has_root());
-    if (again && readable && policy.TryAgain(result.status())) continue;
-    if (reason == Reason::kOutcomeUnknown) return result.status();
-    if (!unknown) return policy.Outcome(result.status());
-    return MakeError(Reason::kOutcomeUnknown,
-                     fmt::format("key '{}': the write may have happened or not: {}",
-                                 Printable(header.key()), ErrorText(result.status())));
+    bool again =
+        IsWorthAWait(result.status()) || (reason == Reason::kSessionLost && !header.has_root());
+    if (again && readable && try_again(result.status())) continue;
+    return ended(result.status());
   }
+  return TooManyTries(fmt::format("key '{}'", Printable(header.key())));
 }
 
 absl::StatusOr<PutResult> ValuePut::Put(std::string_view key, ByteSource& source,
@@ -129,7 +195,23 @@ absl::StatusOr<PutResult> ValuePut::Put(std::string_view key, ByteSource& source
   SetCondition(options.condition, header.mutable_condition());
   if (source.length()) header.set_length(*source.length());
   bool small = source.length().value_or(0) <= kKeptBytes;
-  if (!small || dynamic_cast<SpanSource*>(&source) != nullptr) {
+  auto* span = dynamic_cast<SpanSource*>(&source);
+  if (group_ && span != nullptr && PutGroup::Takes(header.length()) &&
+      IsUnbounded(options.context)) {
+    std::string content(header.length(), '\0');
+    SpanSource copy = *span;
+    TILEKV_ASSIGN_OR_RETURN(
+        uint64_t read, copy.Read({reinterpret_cast<uint8_t*>(content.data()), content.size()}));
+    // A source that was read from before has less: its put fails as any other of the kind.
+    if (read == content.size()) {
+      PutGroup::Put put{.key = key, .content = content, .condition = &header.condition()};
+      return group_->Run(
+          put, [&](const PutGroup::Result& tried, const std::function<void()>& in_trouble) {
+            return Send(header, &source, options.context, tried, in_trouble);
+          });
+    }
+  }
+  if (!small || span != nullptr) {
     return Send(std::move(header), &source, options.context);
   }
   Buffer kept = pool_.Get(kKeptBytes);
@@ -185,37 +267,53 @@ absl::StatusOr<PutResult> ValuePut::PutChunked(std::string_view key, ByteSource&
 
 absl::StatusOr<std::vector<PutResult>> ValuePut::PutBatch(const std::vector<BatchPutEntry>& entries,
                                                           const CallContext& context) {
-  v1::BatchPutRequest request;
-  request.set_request_id(retry_.random->Bytes(kRequestIdBytes));
-  for (const BatchPutEntry& entry : entries) {
-    v1::BatchPutItem& item = *request.add_items();
-    item.set_key(entry.key);
-    item.set_content(entry.content);
-    SetCondition(entry.condition, item.mutable_condition());
+  std::vector<PutResult> results(entries.size());
+  std::vector<size_t> open;  // of the entries, in the order of the batch
+  for (size_t i = 0; i < entries.size(); ++i) open.push_back(i);
+  for (int tries = 0; tries < kMaxTransactionTries; ++tries) {
+    v1::BatchPutRequest request;
+    request.set_request_id(retry_.random->Bytes(kRequestIdBytes));
+    for (size_t i : open) {
+      v1::BatchPutItem& item = *request.add_items();
+      item.set_key(entries[i].key);
+      item.set_content(entries[i].content);
+      SetCondition(entries[i].condition, item.mutable_condition());
+    }
+    absl::StatusOr<std::vector<PutResult>> sent = SendAgain(request, context);
+    if (!sent.ok() && tries > 0) {
+      return MakeError(
+          Reason::kOutcomeUnknown,
+          fmt::format("of {} values of the batch {} were written or not met; the "
+                      "others were not, or may have been: {}",
+                      entries.size(), entries.size() - open.size(), ErrorText(sent.status())));
+    }
+    if (!sent.ok()) return sent.status();
+    std::vector<size_t> overtaken;
+    for (size_t i = 0; i < open.size(); ++i) {
+      results[open[i]] = (*sent)[i];
+      if (CameBetween(request.items(static_cast<int>(i)).condition(), (*sent)[i])) {
+        overtaken.push_back(open[i]);
+      }
+    }
+    if (overtaken.empty()) return results;
+    open = std::move(overtaken);
   }
+  return TooManyTries("a batch of keys");
+}
+
+absl::StatusOr<std::vector<PutResult>> ValuePut::SendAgain(v1::BatchPutRequest request,
+                                                           const CallContext& context) {
   RetryPolicy policy(retry_, context);
   while (true) {
     std::vector<uint64_t> fixed;
-    auto result = node_.BatchPut(
-        request,
-        [&fixed](const std::vector<uint64_t>& compares) {
-          fixed = compares;
-          return absl::OkStatus();
-        },
-        context);
-    if (result.ok()) {
-      std::vector<PutResult> results;
-      for (const v1::PutValueOutcome& outcome : result->outcomes()) {
-        results.push_back(ToResult(outcome));
-      }
-      return results;
-    }
+    absl::StatusOr<std::vector<PutResult>> result = SendBatch(request, fixed, context);
+    if (result.ok()) return result;
     Reason reason = GetReason(result.status());
     // From here on a failed compare may be the work of the first try.
     if (reason == Reason::kNodeUnavailable && !fixed.empty()) {
       request.mutable_compares()->Assign(fixed.begin(), fixed.end());
     }
-    bool again = reason == Reason::kNodeUnavailable || reason == Reason::kOverloaded;
+    bool again = IsWorthAWait(result.status()) || reason == Reason::kSessionLost;
     if (again && policy.TryAgain(result.status())) continue;
     if (reason == Reason::kOutcomeUnknown) return result.status();
     if (request.compares_size() == 0) return policy.Outcome(result.status());
