@@ -1,4 +1,4 @@
-#include "client/blocking_stream.h"
+#include "kvstore/grpc/blocking_stream.h"
 
 #include <utility>
 
@@ -6,6 +6,16 @@
 #include "kvstore/base/status.h"
 
 namespace tilekv {
+namespace {
+
+std::string TextOf(const grpc::ByteBuffer& message) {
+  std::string text;
+  std::vector<grpc::Slice> slices;
+  for (Bytes piece : PiecesOf(message, slices)) text += AsText(piece);
+  return text;
+}
+
+}  // namespace
 
 class BlockingStream::Reactor : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
@@ -18,15 +28,9 @@ class BlockingStream::Reactor : public grpc::ClientBidiReactor<grpc::ByteBuffer,
     });
   }
   void OnReadDone(bool ok) override {
-    std::string text;
-    if (ok) {
-      std::vector<grpc::Slice> slices;
-      for (Bytes piece : PiecesOf(incoming, slices)) text += AsText(piece);
-    }
     watch.Update([&] {
       reading = false;
       got = ok;
-      message = std::move(text);
     });
   }
   void OnDone(const grpc::Status& status) override { watch.Done(status); }
@@ -40,17 +44,15 @@ class BlockingStream::Reactor : public grpc::ClientBidiReactor<grpc::ByteBuffer,
   bool broken = false;
   bool reading = false;
   bool got = false;
-  std::string message;
 };
 
-BlockingStream::BlockingStream(RemoteChannels& channels, const char* method,
-                               const CallContext& context)
-    : channels_(channels), context_(context), reactor_(std::make_unique<Reactor>()) {
+BlockingStream::BlockingStream(grpc::GenericStub& stub, const char* method, std::string node,
+                               int64_t timeout_ms, const CallContext& context)
+    : node_(std::move(node)), context_(context), reactor_(std::make_unique<Reactor>()) {
   SetDeadline(context, reactor_->call);
-  reactor_->watch.SetStallTimeout(channels.options().progress_timeout_ms);
+  reactor_->watch.SetStallTimeout(timeout_ms);
   reactor_->call.set_initial_metadata_corked(true);  // it goes with the first message
-  channels.NextBulk().PrepareBidiStreamingCall(&reactor_->call, method, grpc::StubOptions(),
-                                               reactor_.get());
+  stub.PrepareBidiStreamingCall(&reactor_->call, method, grpc::StubOptions(), reactor_.get());
   reactor_->AddHold();  // steps come from outside of gRPC's threads
   reactor_->StartCall();
 }
@@ -79,12 +81,20 @@ bool BlockingStream::Write(const grpc::ByteBuffer& message, bool last) {
   return true;
 }
 
-bool BlockingStream::Read(std::string& message) {
+bool BlockingStream::Read(grpc::ByteBuffer& message) {
   Reactor& r = *reactor_;
   r.watch.Update([&] { r.reading = true; });
   r.StartRead(&r.incoming);
   if (!r.watch.WaitUntil(context_, [&] { return !r.reading; }) || !r.got) return false;
-  message = std::move(r.message);
+  message.Swap(&r.incoming);
+  r.incoming.Clear();
+  return true;
+}
+
+bool BlockingStream::Read(std::string& message) {
+  grpc::ByteBuffer buffer;
+  if (!Read(buffer)) return false;
+  message = TextOf(buffer);
   return true;
 }
 
@@ -94,7 +104,7 @@ absl::StatusOr<std::optional<std::string>> BlockingStream::ReadLast(const std::s
   r.StartRead(&r.incoming);
   TILEKV_RETURN_IF_ERROR(Finish(what));
   if (!r.got) return std::nullopt;
-  return std::move(r.message);
+  return TextOf(r.incoming);
 }
 
 absl::Status BlockingStream::Finish(const std::string& what) {
@@ -102,10 +112,9 @@ absl::Status BlockingStream::Finish(const std::string& what) {
   reactor_->RemoveHold();
   grpc::Status status = reactor_->watch.Wait(context_);
   if (reactor_->watch.stalled()) {
-    return Stalled(
-        fmt::format("node {} made no progress with {} for too long", channels_.address(), what));
+    return Stalled(fmt::format("node {} made no progress with {} for too long", node_, what));
   }
-  return FromGrpc(status, reactor_->call, context_, channels_.address());
+  return FromGrpc(status, reactor_->call, context_, node_);
 }
 
 }  // namespace tilekv

@@ -1,4 +1,4 @@
-#include "client/grpc_call.h"
+#include "kvstore/grpc/grpc_call.h"
 
 #include <algorithm>
 #include <chrono>
@@ -51,6 +51,12 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& cal
 
 absl::Status Stalled(std::string text) {
   return WithoutRetry(MakeError(Reason::kNodeUnavailable, std::move(text)));
+}
+
+absl::Status NoAnswer(const std::string& name, int64_t timeout_ms, const std::string& node) {
+  return Stalled(fmt::format(
+      "node {} did not answer {} within {} ms: it hangs, or the network to it is broken", node,
+      name, timeout_ms));
 }
 
 std::vector<Bytes> PiecesOf(const grpc::ByteBuffer& message, std::vector<grpc::Slice>& slices) {

@@ -1,5 +1,5 @@
-// What calls over gRPC have in common: deadlines, cancellation, waiting. Private to client/; the
-// only header here, with those it includes, that pulls in gRPC.
+// What calls over gRPC have in common on the side that asks, of a client and of a node that asks
+// another one: deadlines, cancellation, waiting. Pulls in gRPC.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -13,6 +13,7 @@
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/call_context.h"
 #include "kvstore/base/mutex.h"
+#include "kvstore/base/status.h"
 
 namespace tilekv {
 
@@ -24,6 +25,8 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& cal
                       const CallContext& context, const std::string& node);
 // That nothing of a call moved for so long: it was waited for, and is not tried again.
 absl::Status Stalled(std::string text);
+// The same of a question.
+absl::Status NoAnswer(const std::string& name, int64_t timeout_ms, const std::string& node);
 // The parts of a received message, which `slices` keeps alive.
 std::vector<Bytes> PiecesOf(const grpc::ByteBuffer& message, std::vector<grpc::Slice>& slices);
 
@@ -64,5 +67,24 @@ class CallWatch {
   // What the waiter waits for; whatever else changes does not wake it.
   const std::function<bool()>* awaited_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
+
+// A call with one request and one reply. `start` gets the call and what to tell when it is over,
+// and starts it; `name` and `node` are named in errors. So much time may pass until the answer; 0:
+// any.
+template <typename Response, typename Start>
+absl::StatusOr<Response> CallUnary(const Start& start, const std::string& name, int64_t timeout_ms,
+                                   const std::string& node, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  grpc::ClientContext call;
+  SetDeadline(context, call);
+  CallWatch watch(&call);
+  watch.SetStallTimeout(timeout_ms);
+  Response response;
+  start(&call, &response, [&watch](grpc::Status status) { watch.Done(status); });
+  grpc::Status status = watch.Wait(context);
+  if (status.ok()) return response;
+  if (watch.stalled()) return NoAnswer(name, timeout_ms, node);
+  return FromGrpc(status, call, context, node);
+}
 
 }  // namespace tilekv
