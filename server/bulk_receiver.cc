@@ -166,7 +166,8 @@ bool BulkReceiver::WorkStep() {
   bool complete = false;
   {
     MutexLock lock(mutex_);
-    if (cancelled_ && error_.ok()) error_ = CallerGone();
+    // What has come whole may be worth keeping: the sink decides.
+    if (cancelled_ && !ended_ && error_.ok()) error_ = CallerGone();
     if (!error_.ok()) {
       FinishLocked(error_);
       return false;

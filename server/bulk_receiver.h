@@ -38,7 +38,8 @@ class BulkSink {
   // After the first message was decoded. False: the answer is known, no data is wanted.
   virtual absl::StatusOr<bool> Begin() = 0;
   virtual absl::Status Append(Bytes data, std::span<const uint32_t> table) = 0;
-  // Everything has come. `complete`: the last message said so.
+  // Everything has come. `complete`: the last message said so. The other end may be gone by then,
+  // and while the last of it is appended.
   virtual absl::Status End(bool complete) = 0;
 };
 

@@ -166,6 +166,19 @@ TEST_F(BulkReceiverTest, AMessageOfMoreThanAChunkIsRefused) {
   EXPECT_EQ(GetReason(carrier_.finished[0]), Reason::kInvalidArgument);
 }
 
+TEST_F(BulkReceiverTest, WhatHasComeWholeIsGivenToTheSinkThoughTheCallerIsGone) {
+  Start();
+  executor_.RunAll();
+  sink_->next_last = true;
+  Send("all of it");
+  receiver_->Cancel();
+  executor_.RunAll();
+  EXPECT_EQ(seen_.content, "all of it");
+  EXPECT_EQ(seen_.ended, 1);
+  EXPECT_TRUE(seen_.complete);
+  EXPECT_EQ(carrier_.finished.size(), 1u);
+}
+
 TEST_F(BulkReceiverTest, CancelBetweenMessagesEndsTheCallAtOnce) {
   Start();
   executor_.RunAll();

@@ -1,5 +1,6 @@
-// The gRPC adapters: reactors that carry calls between gRPC's threads and the node. The only header
-// here that pulls in gRPC.
+// The gRPC adapters: reactors that carry calls between gRPC's threads and the node. This header,
+// those of the reactors (*_reactor.h) and those of the other nodes (grpc_peer*.h, but for
+// grpc_peers.h) pull in gRPC, and no other here does.
 //
 // Every reactor deletes itself when gRPC says that its call is over.
 #pragma once
@@ -25,7 +26,10 @@ grpc::Status ToGrpc(const absl::Status& status);
 // One call being served: its deadline, whether its caller is still there, and its figures.
 class ServedCall {
  public:
-  ServedCall(ServiceContext& service, grpc::CallbackServerContext& call, const char* name);
+  ServedCall(ServerMetrics& metrics, SlowCalls& slow_calls, grpc::CallbackServerContext& call,
+             const char* name);
+  ServedCall(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
+      : ServedCall(service.metrics, service.slow_calls, call, name) {}
   // For the node; Cancel reaches every copy.
   const CallContext& context() const { return context_; }
   void Cancel() { context_.cancel->Cancel(); }
@@ -48,7 +52,8 @@ class ServedCall {
   static int64_t NowNanos() { return Clock::System()->MonotonicNanos(); }
   void TellIfSlow(int64_t total_nanos, const absl::Status& status);
 
-  ServiceContext& service_;
+  ServerMetrics& metrics_;
+  SlowCalls& slow_calls_;
   grpc::CallbackServerContext& call_;
   const char* const name_;
   const int64_t began_nanos_;
@@ -92,7 +97,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ServeReadObjects(ServiceContext& ser
                                                              const grpc::ByteBuffer* request);
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ServePutValue(
     ServiceContext& service, grpc::CallbackServerContext& call);
-grpc::ServerBidiReactor<v1::BatchPutRequest, v1::BatchPutResponse>* ServeBatchPut(
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ServeBatchPut(
     ServiceContext& service, grpc::CallbackServerContext& call);
 grpc::ServerBidiReactor<v1::KeepSessionRequest, v1::KeepSessionResponse>* ServeKeepSession(
     ServiceContext& service, grpc::CallbackServerContext& call);

@@ -10,54 +10,10 @@
 #include "kvstore/base/status.h"
 #include "kvstore/wire/status_wire.h"
 #include "server/grpc_calls.h"
+#include "server/unary_reactor.h"
 
 namespace tilekv {
 namespace {
-
-absl::Status CheckReply(const char* name, uint64_t bytes) {
-  if (bytes <= kMaxReceiveBytes) return absl::OkStatus();
-  return MakeError(Reason::kInvalidArgument,
-                   fmt::format("the reply to {} would be {}; at most {} are sent. Ask for less at "
-                               "once",
-                               name, FormatSize(bytes), FormatSizeShort(kMaxReceiveBytes)));
-}
-
-// A call with one request and one reply, run on an executor.
-template <typename Request, typename Response>
-class UnaryCall : public grpc::ServerUnaryReactor {
- public:
-  using Method = absl::StatusOr<Response> (NodeService::*)(const Request&, const CallContext&);
-
-  UnaryCall(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
-      : service_(service), name_(name), served_(service, call, name) {}
-
-  void Start(Executor& executor, Method method, const Request* request, Response* response) {
-    absl::StatusOr<CallGate::Pass> pass = service_.calls.Enter(request->ByteSizeLong());
-    if (!pass.ok()) return End(pass.status());
-    pass_ = *std::move(pass);
-    executor.Post([this, method, request, response] {
-      served_.QueueEnded();
-      absl::Status status = served_.context().Check();
-      if (status.ok()) {
-        absl::StatusOr<Response> result = (service_.node.*method)(*request, served_.context());
-        status = result.status();
-        if (result.ok()) *response = *std::move(result);
-        if (status.ok()) status = CheckReply(name_, response->ByteSizeLong());
-      }
-      End(status);
-    });
-  }
-
- private:
-  void End(const absl::Status& status) { Finish(served_.End(status)); }
-  void OnCancel() override { served_.Cancel(); }
-  void OnDone() override { delete this; }
-
-  ServiceContext& service_;
-  const char* const name_;
-  ServedCall served_;
-  CallGate::Pass pass_;
-};
 
 // First<Second<...<v1::Node::Service>>>: generated classes, one for each method, that say how it is
 // served.
@@ -77,7 +33,7 @@ using NodeMethods =
            v1::Node::WithCallbackMethod_EndSession, v1::Node::WithCallbackMethod_Commit,
            v1::Node::WithCallbackMethod_GetValue, v1::Node::WithCallbackMethod_DeleteValue,
            v1::Node::WithCallbackMethod_ListValues, v1::Node::WithCallbackMethod_BatchGet,
-           v1::Node::WithCallbackMethod_BatchPut, v1::Node::WithCallbackMethod_ListModels,
+           v1::Node::WithRawCallbackMethod_BatchPut, v1::Node::WithCallbackMethod_ListModels,
            v1::Node::WithCallbackMethod_ResolveVersion, v1::Node::WithCallbackMethod_ListVersions,
            v1::Node::WithCallbackMethod_SetTag, v1::Node::WithCallbackMethod_RemoveTag,
            v1::Node::WithCallbackMethod_DeleteVersions,
@@ -85,19 +41,25 @@ using NodeMethods =
            v1::Node::WithCallbackMethod_MoveModel, v1::Node::WithCallbackMethod_Locate,
            v1::Node::WithCallbackMethod_FindReferrers, v1::Node::WithCallbackMethod_Usage,
            v1::Node::WithCallbackMethod_Collect, v1::Node::WithCallbackMethod_Fsck,
-           v1::Node::WithCallbackMethod_Recode>::Service;
+           v1::Node::WithCallbackMethod_Recode, v1::Node::WithCallbackMethod_ClusterStatus,
+           v1::Node::WithCallbackMethod_ChangeCluster>::Service;
 
 class GrpcNodeService : public NodeMethods {
  public:
   explicit GrpcNodeService(ServiceContext& service) : service_(service) {}
 
-#define TILEKV_UNARY(Name, Response, executor)                                              \
-  grpc::ServerUnaryReactor* Name(grpc::CallbackServerContext* call,                         \
-                                 const v1::Name##Request* request, v1::Response* response)  \
-      override {                                                                            \
-    auto* reactor = new UnaryCall<v1::Name##Request, v1::Response>(service_, *call, #Name); \
-    reactor->Start(service_.executor, &NodeService::Name, request, response);               \
-    return reactor;                                                                         \
+#define TILEKV_UNARY(Name, Response, executor)                                             \
+  grpc::ServerUnaryReactor* Name(grpc::CallbackServerContext* call,                        \
+                                 const v1::Name##Request* request, v1::Response* response) \
+      override {                                                                           \
+    auto* reactor = new UnaryReactor<v1::Response>(service_, *call, #Name);                \
+    reactor->Start(                                                                        \
+        service_.calls, service_.executor, request->ByteSizeLong(),                        \
+        [this, request](const CallContext& context) {                                      \
+          return service_.node.Name(*request, context);                                    \
+        },                                                                                 \
+        response);                                                                         \
+    return reactor;                                                                        \
   }
   TILEKV_UNARY(Info, InfoResponse, short_calls)
   TILEKV_UNARY(Link, LinkResponse, short_calls)
@@ -124,6 +86,8 @@ class GrpcNodeService : public NodeMethods {
   TILEKV_UNARY(Collect, CollectResponse, long_calls)
   TILEKV_UNARY(Fsck, FsckResponse, long_calls)
   TILEKV_UNARY(Recode, RecodeResponse, long_calls)
+  TILEKV_UNARY(ClusterStatus, ClusterStatusResponse, short_calls)
+  TILEKV_UNARY(ChangeCluster, ChangeClusterResponse, short_calls)
 #undef TILEKV_UNARY
 
   grpc::ServerReadReactor<grpc::ByteBuffer>* PutObject(grpc::CallbackServerContext* call,
@@ -138,7 +102,7 @@ class GrpcNodeService : public NodeMethods {
       grpc::CallbackServerContext* call) override {
     return ServePutValue(service_, *call);
   }
-  grpc::ServerBidiReactor<v1::BatchPutRequest, v1::BatchPutResponse>* BatchPut(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* BatchPut(
       grpc::CallbackServerContext* call) override {
     return ServeBatchPut(service_, *call);
   }
@@ -174,8 +138,10 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(wire.code), wire.message, wire.details);
 }
 
-ServedCall::ServedCall(ServiceContext& service, grpc::CallbackServerContext& call, const char* name)
-    : service_(service),
+ServedCall::ServedCall(ServerMetrics& metrics, SlowCalls& slow_calls,
+                       grpc::CallbackServerContext& call, const char* name)
+    : metrics_(metrics),
+      slow_calls_(slow_calls),
       call_(call),
       name_(name),
       began_nanos_(Clock::System()->MonotonicNanos()),
@@ -183,7 +149,7 @@ ServedCall::ServedCall(ServiceContext& service, grpc::CallbackServerContext& cal
 
 grpc::Status ServedCall::End(const absl::Status& status) {
   const int64_t total_nanos = NowNanos() - began_nanos_;
-  service_.metrics.CallEnded(name_, status.code(), total_nanos / 1'000);
+  metrics_.CallEnded(name_, status.code(), total_nanos / 1'000);
   TellIfSlow(total_nanos, status);
   if (const RetryHint hint = GetRetryHint(status); hint.after_ms > 0) {
     call_.AddTrailingMetadata(kRetryAfterTrailer, fmt::format("{}", hint.after_ms));
@@ -203,15 +169,15 @@ void ServedCall::WaitsForClient(bool waits) {
 void ServedCall::TellIfSlow(int64_t total_nanos, const absl::Status& status) {
   if (open_ended_) return;
   WaitsForClient(false);
-  if (!service_.slow_calls.IsSlow(total_nanos, client_nanos_, longest_client_nanos_)) return;
-  service_.slow_calls.Add({.name = name_,
-                           .peer = call_.peer(),
-                           .status = status,
-                           .bytes = bytes_,
-                           .total_nanos = total_nanos,
-                           .queue_nanos = queue_nanos_,
-                           .budget_nanos = budget_nanos_,
-                           .client_nanos = client_nanos_});
+  if (!slow_calls_.IsSlow(total_nanos, client_nanos_, longest_client_nanos_)) return;
+  slow_calls_.Add({.name = name_,
+                   .peer = call_.peer(),
+                   .status = status,
+                   .bytes = bytes_,
+                   .total_nanos = total_nanos,
+                   .queue_nanos = queue_nanos_,
+                   .budget_nanos = budget_nanos_,
+                   .client_nanos = client_nanos_});
 }
 
 std::unique_ptr<grpc::Service> NewNodeService(ServiceContext& service) {

@@ -1,6 +1,7 @@
 // tilekv-server: one node.
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -27,8 +28,19 @@ int Fail(const absl::Status& status) {
   return ReasonExitCode(GetReason(status));
 }
 
-int Serve(const NodeProcessOptions& options, const sigset_t& signals) {
+// False: one of the signals came.
+bool WaitUnlessSignalled(const sigset_t& signals, int64_t ms) {
+  const timespec time{.tv_sec = ms / 1'000, .tv_nsec = ms % 1'000 * 1'000'000};
+  return sigtimedwait(&signals, nullptr, &time) < 0;
+}
+
+int Serve(NodeProcessOptions options, const sigset_t& signals) {
+  options.wait = [&signals](int64_t ms) { return WaitUnlessSignalled(signals, ms); };
   absl::StatusOr<std::unique_ptr<NodeProcess>> node = NodeProcess::Start(options);
+  if (GetReason(node.status()) == Reason::kCancelled) {
+    LogEvent(LogLevel::kInfo, "stopped");
+    return 0;
+  }
   if (!node.ok()) return Fail(node.status());
   int signal = 0;
   sigwait(&signals, &signal);

@@ -18,12 +18,30 @@ constexpr uint64_t kBytesPerCall = 16 * kKiB;
 constexpr uint64_t kWaitingForSmallPut = 4;
 constexpr uint64_t kBytesPerSmallPut = kSmallValueBytes + (1 + kWaitingForSmallPut) * kBytesPerCall;
 
+// A copy's chunk, and a stream.
+constexpr uint64_t kBytesPerCopy = kTransferChunkBytes + kBytesPerStream;
+
+void PlanPeers(uint64_t bytes, MemoryPlan& plan) {
+  plan.max_copies = std::max<uint64_t>(2, bytes / 4 * 3 / kBytesPerCopy);
+  plan.max_waiting_copies = plan.max_copies;
+  plan.replica_write_bytes = plan.max_copies * kTransferChunkBytes;
+  plan.max_small_copies = std::max<uint64_t>(8, bytes / 16 / kBytesPerSmallPut);
+  plan.serve_bytes = bytes / 16;
+  plan.max_served = std::max<uint64_t>(2, plan.serve_bytes / kTransferChunkBytes);
+  plan.copy_ahead_bytes = bytes / 16;
+  plan.read_ahead_bytes = bytes / 16;
+}
+
 }  // namespace
 
-MemoryPlan PlanMemory(uint64_t memory_bytes) {
+MemoryPlan PlanMemory(uint64_t memory_bytes, bool cluster) {
   uint64_t rest = memory_bytes > 2 * kDatabaseBytes ? memory_bytes - kDatabaseBytes
                                                     : memory_bytes - memory_bytes / 2;
   MemoryPlan plan;
+  if (cluster) {
+    rest /= 2;
+    PlanPeers(rest, plan);
+  }
   plan.client_stream_bytes = rest / 16 * 3;
   plan.client_read_bytes = rest / 8 * 2;
   plan.short_read_bytes = rest / 16;

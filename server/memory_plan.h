@@ -17,10 +17,21 @@ struct MemoryPlan {
   uint64_t max_waiting_small_puts = 0;  // beyond them
   uint64_t call_bytes = 0;              // requests of other calls that are queued or run
   uint64_t pool_idle_bytes = 0;  // buffers kept for reuse; they are counted above while in use
+
+  // Of a node of a cluster, with the other nodes.
+  uint64_t replica_write_bytes = 0;  // chunks of copies that were received and not yet written
+  uint64_t max_copies = 0;           // of objects that other nodes bring, at once
+  uint64_t max_waiting_copies = 0;
+  uint64_t max_small_copies = 0;  // at once; as many may wait
+  uint64_t serve_bytes = 0;       // chunks that were read for other nodes and not yet sent
+  uint64_t max_served = 0;
+  uint64_t copy_ahead_bytes = 0;  // of copies on their way to other nodes, beyond a chunk of each
+  uint64_t read_ahead_bytes = 0;  // read of other nodes before it is asked for
 };
 
 // `memory_bytes` is at least kLeastMemoryBytes. What the index and the catalog take is set aside
-// first.
-MemoryPlan PlanMemory(uint64_t memory_bytes);
+// first. Of a cluster's node half of the rest is for the other nodes: each upload of a client makes
+// copies, which each take as much again.
+MemoryPlan PlanMemory(uint64_t memory_bytes, bool cluster = false);
 
 }  // namespace tilekv

@@ -42,22 +42,33 @@ class RunningNode : public NodeProcess {
                               return ready_ && node_->CheckHealth().ok();
                             }));
     TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<PortClaim> claim, PortClaim::Take(options_.listen));
+    if (options_.cluster.is_set()) {
+      TILEKV_ASSIGN_OR_RETURN(cluster_, ClusterNode::Reach(options_.cluster, options_.wait));
+    }
     TILEKV_RETURN_IF_ERROR(OpenStore(claim->address()));
     scrubber_ = std::make_unique<Scrubber>(
         *engine_, kDefaultDomain, *Clock::System(), options_.scrub_period_s,
-        ScrubbedTables{.of = {engine_->tables(), catalog_->tables()}, .notice = &NoticeOfStore});
+        ScrubbedTables{.of = {engine_->tables(), catalog().tables()}, .notice = &NoticeOfStore});
     metrics_.WatchScrub([this] { return scrubber_->stats(); });
     metrics_.WatchCollectionHeld([this] { return node_->collection_held(); });
     metrics_.WatchUsage([this] { return engine_->Usage(); });
+    if (cluster_ != nullptr) metrics_.WatchCluster([this] { return cluster_->figures(); });
     NodeServerOptions server;
     server.listen = claim->address().ToString();
     server.memory_bytes = options_.memory_bytes;
     server.slow_call_ms = options_.slow_call_ms;
+    if (cluster_ != nullptr) server.peers = cluster_->peer_service();
     TILEKV_ASSIGN_OR_RETURN(server_, NodeServer::Start(*node_, metrics_, server));
+    if (cluster_ != nullptr) {
+      TILEKV_RETURN_IF_ERROR(cluster_->Join());
+      LogEvent(LogLevel::kInfo, "not_collecting",
+               {{"reason", "nodes of a cluster delete nothing yet"}});
+    } else {
+      collecting_ =
+          std::make_unique<PeriodicWork>(options_.collect_every_ms, [this] { CollectOnce(); });
+    }
     TILEKV_RETURN_IF_ERROR(WriteAddresses(claim->address().ToString()));
     ready_ = true;
-    collecting_ =
-        std::make_unique<PeriodicWork>(options_.collect_every_ms, [this] { CollectOnce(); });
     scrubbing_ = std::make_unique<PacedWork>(0, [this] { return ScrubOnce(); });
     LogEvent(LogLevel::kInfo, "serving",
              {{"grpc", claim->address().ToString()},
@@ -74,6 +85,7 @@ class RunningNode : public NodeProcess {
     stopping_.cancel->Cancel();
     collecting_.reset();
     scrubbing_.reset();
+    if (cluster_ != nullptr) cluster_->Leave();
     if (server_ != nullptr) {
       server_->Shutdown(drain_ms);
       std::remove(AddressFile().c_str());
@@ -88,26 +100,51 @@ class RunningNode : public NodeProcess {
     engine.directory = options_.data_dir;
     engine.create_if_missing = true;
     engine.max_object_bytes = options_.max_object_bytes;
+    if (cluster_ != nullptr) {
+      TILEKV_RETURN_IF_ERROR(CheckClusterLimit());
+      engine.max_object_bytes = cluster_->map().settings().max_object_bytes;
+      engine.cluster_uuid = cluster_->map().cluster_uuid();
+    }
     engine.server_address = address.ToString();
+    engine.file_system = options_.file_system;
     engine.pool = pool_;
     engine.notice = &NoticeOfStore;
     TILEKV_ASSIGN_OR_RETURN(engine_, LocalEngine::Open(engine));
-    LocalCatalogOptions catalog;
-    catalog.directory = options_.data_dir;
-    catalog.notice = &NoticeOfStore;
-    TILEKV_ASSIGN_OR_RETURN(catalog_, OpenStoreCatalog(std::move(catalog), *engine_));
+    if (cluster_ != nullptr) {
+      TILEKV_RETURN_IF_ERROR(cluster_->Open(*engine_, options_.data_dir, address.ToString(),
+                                            PlanMemory(options_.memory_bytes, /*cluster=*/true),
+                                            pool_));
+    } else {
+      LocalCatalogOptions catalog;
+      catalog.directory = options_.data_dir;
+      catalog.notice = &NoticeOfStore;
+      TILEKV_ASSIGN_OR_RETURN(catalog_, OpenStoreCatalog(std::move(catalog), *engine_));
+    }
     NodeOptions node;
     node.kind = "node";
     node.pool = pool_;
     node.scratch = {FileSystem::Posix(), options_.data_dir + "/tmp"};
     node.holds_rounds = true;
-    TILEKV_ASSIGN_OR_RETURN(node_, LocalNode::Create(*engine_, *catalog_, node));
+    if (cluster_ != nullptr) node.cluster = &cluster_->admin();
+    ObjectStore& objects = cluster_ != nullptr ? cluster_->objects() : *engine_;
+    TILEKV_ASSIGN_OR_RETURN(node_, LocalNode::Create(objects, catalog(), node));
     TILEKV_ASSIGN_OR_RETURN(uint64_t removed, engine_->RemoveUnnamedFiles());
     if (removed > 0) {
       LogEvent(LogLevel::kInfo, "removed_unfinished_files",
                {{"files", fmt::format("{}", removed)}});
     }
     return absl::OkStatus();
+  }
+
+  Catalog& catalog() { return cluster_ != nullptr ? cluster_->catalog() : *catalog_; }
+
+  absl::Status CheckClusterLimit() const {
+    const uint64_t limit_bytes = cluster_->map().settings().max_object_bytes;
+    if (options_.max_object_bytes.value_or(limit_bytes) == limit_bytes) return absl::OkStatus();
+    return MakeError(
+        Reason::kInvalidArgument,
+        fmt::format("--max-object-bytes is {}; the cluster's is {}: leave it out",
+                    FormatSizeShort(*options_.max_object_bytes), FormatSizeShort(limit_bytes)));
   }
 
   void CollectOnce() {
@@ -161,7 +198,8 @@ class RunningNode : public NodeProcess {
   const CallContext stopping_{.cancel = std::make_shared<CancelToken>()};
   // In the order of their lives.
   std::unique_ptr<LocalEngine> engine_;
-  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<Catalog> catalog_;      // of a node by itself
+  std::unique_ptr<ClusterNode> cluster_;  // null: a node by itself
   std::unique_ptr<LocalNode> node_;
   ServerMetrics metrics_;
   std::unique_ptr<HttpEndpoint> http_;
@@ -174,6 +212,7 @@ class RunningNode : public NodeProcess {
 }  // namespace
 
 absl::Status CheckOptions(const NodeProcessOptions& options) {
+  TILEKV_RETURN_IF_ERROR(CheckClusterOptions(options.cluster));
   if (options.max_object_bytes.has_value() &&
       (*options.max_object_bytes < kLeastMaxObjectBytes ||
        *options.max_object_bytes > kGreatestMaxObjectBytes)) {

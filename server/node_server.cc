@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
 #include "server/grpc_calls.h"
+#include "server/grpc_peer_service.h"
 #include "server/listener.h"
 #include "server/periodic_work.h"
 
@@ -46,9 +47,15 @@ void SetArguments(grpc::ServerBuilder& builder) {
 class GrpcNodeServer : public NodeServer {
  public:
   GrpcNodeServer(LocalNode& node, ServerMetrics& metrics, const NodeServerOptions& options)
-      : context_(node, metrics, PlanMemory(options.memory_bytes), options.transfer_queue_ms,
-                 options.stalled_transfer_ms, options.slow_call_ms),
-        service_(NewNodeService(context_)) {}
+      : context_(node, metrics, PlanMemory(options.memory_bytes, options.peers.has_value()),
+                 options.transfer_queue_ms, options.stalled_transfer_ms, options.slow_call_ms),
+        service_(NewNodeService(context_)) {
+    if (!options.peers.has_value()) return;
+    peers_ = std::make_unique<PeerContext>(*options.peers, metrics, context_.slow_calls,
+                                           context_.pool, context_.plan, options.transfer_queue_ms,
+                                           options.stalled_transfer_ms);
+    peer_service_ = NewPeerService(*peers_);
+  }
 
   ~GrpcNodeServer() override { Shutdown(0); }
 
@@ -63,6 +70,7 @@ class GrpcNodeServer : public NodeServer {
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         grpc::InsecureServerCredentials());
     builder.RegisterService(service_.get());
+    if (peer_service_ != nullptr) builder.RegisterService(peer_service_.get());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return MakeError(Reason::kInternal, "gRPC did not start");
     listener_->Start([this](int listening, int fd) {
@@ -76,6 +84,7 @@ class GrpcNodeServer : public NodeServer {
       context_.slots.Tick();
       context_.small_puts.Tick();
       context_.short_reads.Tick();
+      if (peers_ != nullptr) peers_->Tick();
     });
     return absl::OkStatus();
   }
@@ -102,6 +111,9 @@ class GrpcNodeServer : public NodeServer {
  private:
   ServiceContext context_;
   const std::unique_ptr<grpc::Service> service_;
+  // Of a node of a cluster.
+  std::unique_ptr<PeerContext> peers_;
+  std::unique_ptr<grpc::Service> peer_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/node/local_node.h"
+#include "server/peer_service.h"
 #include "server/server_metrics.h"
 
 namespace tilekv {
@@ -19,7 +21,8 @@ struct NodeServerOptions {
   // How long a transfer waits for a place, and one whose client is too slow keeps it.
   int64_t transfer_queue_ms = kTransferQueue_s * 1'000;
   int64_t stalled_transfer_ms = kStalledTransfer_s * 1'000;
-  int64_t slow_call_ms = kSlowCall_ms;  // longer ones are logged; 0: none
+  int64_t slow_call_ms = kSlowCall_ms;      // longer ones are logged; 0: none
+  std::optional<PeerServiceOptions> peers;  // of a node of a cluster: the others ask here too
 };
 
 class NodeServer {

@@ -17,18 +17,25 @@ PacedWork::~PacedWork() {
   thread_.join();
 }
 
+void PacedWork::Wake() {
+  MutexLock lock(mutex_);
+  woken_ = true;
+  stopped_.SignalAll();
+}
+
 void PacedWork::Run() {
   int64_t wait_ms = first_ms_;
   while (true) {
     {
       MutexLock lock(mutex_);
       auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
-      while (!stopping_) {
+      while (!stopping_ && !woken_) {
         auto left = until - std::chrono::steady_clock::now();
         if (left <= left.zero()) break;
         stopped_.WaitFor(mutex_, left);
       }
       if (stopping_) return;
+      woken_ = false;
     }
     wait_ms = work_();
   }

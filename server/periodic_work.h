@@ -15,6 +15,8 @@ class PacedWork {
   PacedWork(int64_t first_ms, std::function<int64_t()> work);
   // Waits for a run in progress.
   ~PacedWork();
+  // `work` runs as soon as it can; once more where it is running. From any thread.
+  void Wake();
 
  private:
   void Run();
@@ -24,6 +26,7 @@ class PacedWork {
   Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -24,6 +24,8 @@ absl::Status TakeHeader(const Message& message, std::optional<Header>& header) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::Status CheckLimit(const ObjectRef& ref, uint64_t max_object_bytes) {
   if (ref.length <= max_object_bytes) return absl::OkStatus();
   return MakeError(
@@ -34,7 +36,13 @@ absl::Status CheckLimit(const ObjectRef& ref, uint64_t max_object_bytes) {
                   FormatCount(max_object_bytes), FormatSizeShort(max_object_bytes)));
 }
 
-}  // namespace
+absl::StatusOr<bool> LookAtCopy(ObjectStore& objects, Domain domain, const ObjectRef& ref) {
+  TILEKV_ASSIGN_OR_RETURN(auto row, objects.Stat(domain, ref.id));
+  if (!row.has_value() || row->ref != ref || row->state == RowState::kQuarantined) return false;
+  absl::StatusOr<bool> good = objects.Verify(domain, ref.id);
+  if (absl::IsNotFound(good.status())) return false;
+  return good;
+}
 
 absl::StatusOr<IncomingMessage> PutObjectSink::Decode(std::span<const Bytes> pieces) {
   v1::PutObjectRequest message;
@@ -54,7 +62,8 @@ absl::StatusOr<bool> PutObjectSink::Begin() {
   TILEKV_RETURN_IF_ERROR(context_.Check());
   TILEKV_ASSIGN_OR_RETURN(bool there, IsThereAlready());
   if (!there) {
-    TILEKV_ASSIGN_OR_RETURN(bool looked, LookAtCopy());
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(header_->ref()));
+    TILEKV_ASSIGN_OR_RETURN(bool looked, LookAtCopy(node_.objects(), header_->domain(), ref));
     if (looked) {
       TILEKV_ASSIGN_OR_RETURN(there, IsThereAlready());
     }
@@ -74,17 +83,6 @@ absl::StatusOr<bool> PutObjectSink::IsThereAlready() {
   *link.add_refs() = header_->ref();
   TILEKV_ASSIGN_OR_RETURN(v1::LinkResponse linked, node_.Link(link, context_));
   return linked.present_size() == 1 && linked.present(0);
-}
-
-// A copy that was not checked for long, or was reported: reading it costs less than receiving it,
-// and where it is bad, storing again heals. True: it is sound.
-absl::StatusOr<bool> PutObjectSink::LookAtCopy() {
-  TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(header_->ref()));
-  TILEKV_ASSIGN_OR_RETURN(auto row, node_.objects().Stat(header_->domain(), ref.id));
-  if (!row.has_value() || row->ref != ref || row->state == RowState::kQuarantined) return false;
-  absl::StatusOr<bool> good = node_.objects().Verify(header_->domain(), ref.id);
-  if (absl::IsNotFound(good.status())) return false;
-  return good;
 }
 
 absl::Status PutObjectSink::Append(Bytes data, std::span<const uint32_t> table) {
@@ -133,6 +131,40 @@ absl::Status PutValueSink::End(bool complete) {
   }
   v1::PutValueResponse response;
   TILEKV_ASSIGN_OR_RETURN(*response.mutable_outcome(), writer_->Finish(context_));
+  reply_(response, true);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IncomingMessage> BatchPutSink::Decode(std::span<const Bytes> pieces) {
+  IncomingMessage incoming;
+  incoming.last = std::exchange(asked_, true);
+  if (incoming.last) return incoming;
+  std::string text;
+  text.reserve(TotalBytes(pieces));
+  for (Bytes piece : pieces) text += AsText(piece);
+  if (request_.ParseFromString(text)) return incoming;
+  return MakeError(Reason::kInvalidArgument, "malformed request");
+}
+
+absl::StatusOr<bool> BatchPutSink::Begin() {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  TILEKV_ASSIGN_OR_RETURN(writer_, node_.BeginBatchPut(std::move(request_)));
+  v1::BatchPutResponse response;
+  response.mutable_compares()->Assign(writer_->compares().begin(), writer_->compares().end());
+  reply_(response, false);
+  return true;
+}
+
+absl::Status BatchPutSink::Append(Bytes, std::span<const uint32_t>) { return absl::OkStatus(); }
+
+absl::Status BatchPutSink::End(bool complete) {
+  TILEKV_RETURN_IF_ERROR(context_.Check());
+  if (!complete || writer_ == nullptr) {
+    return MakeError(Reason::kCancelled,
+                     "the stream ended before its client said, by a second message, that it has "
+                     "the compares; nothing was written");
+  }
+  TILEKV_ASSIGN_OR_RETURN(v1::BatchPutResponse response, writer_->Finish(context_));
   reply_(response, true);
   return absl::OkStatus();
 }

@@ -7,11 +7,19 @@
 
 namespace tilekv {
 
-void ReadPipeline::Start(std::unique_ptr<ReadProducer> producer) {
-  producer_ = std::move(producer);
+// A source that was given up may have files to close, and calls to other nodes to end, which waits
+// for the carrier's threads: never in one of them.
+ReadPipeline::~ReadPipeline() {
+  if (source_ == nullptr) return;
+  executor_->Post(
+      [source = std::shared_ptr<MessageSource>(std::move(source_))]() mutable { source.reset(); });
+}
+
+void ReadPipeline::Start(std::unique_ptr<MessageSource> source) {
+  source_ = std::move(source);
   {
     MutexLock lock(mutex_);
-    if (producer_->done()) return FinishLocked(absl::OkStatus());
+    if (source_->done()) return FinishLocked(absl::OkStatus());
   }
   Step();
 }
@@ -25,7 +33,7 @@ void ReadPipeline::Step() {
     if (cancelled_) return EndCancelledLocked();
     stepping_ = true;
     ticket_ = 0;
-    bytes = producer_->NextBytes();
+    bytes = source_->NextBytes();
   }
   Reserve(bytes);
 }
@@ -53,7 +61,7 @@ void ReadPipeline::Read(Reservation reservation, int64_t waited_nanos) {
     wanted = !cancelled_ && !finished_;
   }
   absl::StatusOr<std::vector<ReadMessage>> messages = std::vector<ReadMessage>();
-  if (wanted) messages = producer_->Produce(std::move(reservation));
+  if (wanted) messages = source_->Produce(std::move(reservation));
   {
     MutexLock lock(mutex_);
     stepping_ = false;
@@ -62,7 +70,7 @@ void ReadPipeline::Read(Reservation reservation, int64_t waited_nanos) {
       error_ = messages.status();
     } else {
       for (ReadMessage& message : *messages) ready_.push_back(std::move(message));
-      produced_all_ = producer_->done();
+      produced_all_ = source_->done();
     }
     SendLocked();
   }

@@ -1,4 +1,4 @@
-// Answering ReadObjects under a budget, without gRPC: the disk reads one step ahead of the network,
+// Answering reads under a budget, without gRPC: the disk reads one step ahead of the network,
 // and nothing is read before its memory is reserved.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "kvstore/base/executor.h"
 #include "kvstore/base/mutex.h"
-#include "server/read_producer.h"
+#include "server/message_source.h"
 #include "server/stream_budget.h"
 
 namespace tilekv {
@@ -36,8 +36,9 @@ class ReadPipeline : public std::enable_shared_from_this<ReadPipeline> {
   // `budget` and `executor` outlive the pipeline.
   ReadPipeline(ReadCarrier* carrier, StreamBudget* budget, Executor* executor)
       : carrier_(carrier), budget_(budget), executor_(executor) {}
+  ~ReadPipeline();
 
-  void Start(std::unique_ptr<ReadProducer> producer);
+  void Start(std::unique_ptr<MessageSource> source);
   void Sent(bool ok);
   // The other end is gone.
   void Cancel();
@@ -55,7 +56,7 @@ class ReadPipeline : public std::enable_shared_from_this<ReadPipeline> {
   ReadCarrier* const carrier_;
   StreamBudget* const budget_;
   Executor* const executor_;
-  std::unique_ptr<ReadProducer> producer_;  // used by the one step in progress
+  std::unique_ptr<MessageSource> source_;  // used by the one step in progress
 
   Mutex mutex_;
   std::deque<ReadMessage> ready_ ABSL_GUARDED_BY(mutex_);

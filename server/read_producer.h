@@ -1,7 +1,6 @@
 // The sending end of ReadObjects, without gRPC: turns a request into messages, a chunk at a time.
 //
-// Used by one thread at a time; Produce reads the disk. Memory is reserved by the caller before
-// each step and is held by the messages until the last of them is gone.
+// MessageSource says how it is used.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/buffer_pool.h"
-#include "kvstore/base/byte_budget.h"
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/object/object_read.h"
 #include "kvstore/object/object_store.h"
+#include "server/message_source.h"
 #include "tilekv/v1/service.pb.h"
 
 namespace tilekv {
@@ -24,35 +23,21 @@ namespace tilekv {
 // Takes what answers a read of kShortReadBytes from one object of the default limit, coded or not.
 inline constexpr uint64_t kShortAnswerBytes = 768 * kKiB;
 
-// Memory of one step, shared by its messages.
-struct ReadChunk {
-  Reservation reservation;
-  Buffer buffer;
-};
-
-// One message: `head`, then exactly `data`.
-struct ReadMessage {
-  std::string head;
-  Bytes data;  // in the chunk's buffer
-  std::shared_ptr<ReadChunk> chunk;
-};
-
-class ReadProducer {
+class ReadProducer : public MessageSource {
  public:
   // `store` outlives the producer. INVALID_ARGUMENT for a request that can never be right.
   static absl::StatusOr<std::unique_ptr<ReadProducer>> Create(
       ObjectStore& store, std::shared_ptr<BufferPool> pool, const v1::ReadObjectsRequest& request);
 
-  // Every range has been answered.
-  bool done() const { return next_ == ranges_.size(); }
+  bool done() const override { return next_ == ranges_.size(); }
   // Before the first step: little is asked for, and all that answers it is within
   // kShortAnswerBytes.
   bool is_short() const;
-  // What to reserve for the next step: enough for a chunk of data and the tables before it.
-  uint64_t NextBytes() const;
-  // The next messages, at most a chunk of data in all: a part of a long range, or many short ones.
+  // Enough for a chunk of data and the tables before it.
+  uint64_t NextBytes() const override;
+  // A part of a long range, or many short ones.
   // The first range that fails ends everything: NOT_FOUND, DATA_LOSS.
-  absl::StatusOr<std::vector<ReadMessage>> Produce(Reservation reservation);
+  absl::StatusOr<std::vector<ReadMessage>> Produce(Reservation reservation) override;
 
  private:
   struct Range {

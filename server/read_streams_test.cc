@@ -296,6 +296,37 @@ TEST_F(ReadPipelineTest, CancelGivesEverythingBackAtAnyPoint) {
   }
 }
 
+// Never ends by itself; tells when it goes.
+class EndlessSource : public MessageSource {
+ public:
+  explicit EndlessSource(bool* gone) : gone_(gone) {}
+  ~EndlessSource() override { *gone_ = true; }
+  bool done() const override { return false; }
+  uint64_t NextBytes() const override { return 1; }
+  absl::StatusOr<std::vector<ReadMessage>> Produce(Reservation) override {
+    return std::vector<ReadMessage>(1);
+  }
+
+ private:
+  bool* const gone_;
+};
+
+TEST_F(ReadPipelineTest, WhoLetsGoOfItDoesNotEndWhatItReadsFrom) {
+  HeldCarrier carrier;
+  bool gone = false;
+  auto pipeline = std::make_shared<ReadPipeline>(&carrier, &reads_, &executor_);
+  pipeline->Start(std::make_unique<EndlessSource>(&gone));
+  executor_.RunAll();
+  pipeline->Cancel();
+  pipeline->Sent(false);
+  executor_.RunAll();
+  ASSERT_EQ(carrier.finished.size(), 1u);
+  pipeline.reset();
+  EXPECT_FALSE(gone) << "the carrier's thread would wait for it";
+  executor_.RunAll();
+  EXPECT_TRUE(gone);
+}
+
 TEST_F(ReadPipelineTest, CancelWhileItWaitsForMemoryDoesNotWaitForIt) {
   ObjectRef ref = Add(Pattern(2 * kMiB, 1, false));
   Reservation all = *reads_.TryReserve(3 * kMiB);

@@ -5,6 +5,7 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <optional>
 #include <utility>
 
 namespace tilekv {
@@ -55,6 +56,7 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     if (usage_) SetUsage(usage_());
     if (held_) collection_held_.Set(held_() ? 1 : 0);
     if (scrub_) SetScrub(scrub_());
+    if (cluster_) SetCluster(cluster_());
     return registry_->Collect();
   }
 
@@ -75,7 +77,49 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     held_ = std::move(held);
   }
 
+  void WatchCluster(std::function<ClusterFigures()> cluster) {
+    MutexLock lock(mutex_);
+    gauges_.emplace(*this);
+    cluster_ = std::move(cluster);
+  }
+
  private:
+  struct ClusterGauges {
+    explicit ClusterGauges(Scrape& scrape)
+        : nodes(scrape.Gauges("tilekv_cluster_nodes", "Nodes of the cluster's map").Add({})),
+          nodes_away(scrape.Gauges("tilekv_cluster_nodes_away", "Of these, not here").Add({})),
+          map_version(
+              scrape.Gauges("tilekv_cluster_map_version", "Number of the map acted on").Add({})),
+          catalog_answers(
+              scrape.Gauges("tilekv_catalog_answers", "1 while etcd answers this node").Add({})),
+          catalog_bytes(
+              scrape.Gauges("tilekv_catalog_bytes", "Of its quota that etcd has used").Add({})),
+          catalog_quota_bytes(
+              scrape.Gauges("tilekv_catalog_quota_bytes", "What etcd may use").Add({})),
+          short_writes(
+              scrape.Gauges("tilekv_short_writes", "Puts with fewer copies than asked").Add({})),
+          refused_writes(
+              scrape.Gauges("tilekv_refused_writes", "Puts with too few copies").Add({})),
+          failed_copies(
+              scrape.Gauges("tilekv_failed_copies", "Copies given up at another node").Add({})),
+          peer_reads(
+              scrape.Gauges("tilekv_peer_reads", "Reads that another node was asked for").Add({})),
+          hedged_reads(
+              scrape.Gauges("tilekv_hedged_reads", "Of these, asked of one more node").Add({})) {}
+
+    prometheus::Gauge& nodes;
+    prometheus::Gauge& nodes_away;
+    prometheus::Gauge& map_version;
+    prometheus::Gauge& catalog_answers;
+    prometheus::Gauge& catalog_bytes;
+    prometheus::Gauge& catalog_quota_bytes;
+    prometheus::Gauge& short_writes;
+    prometheus::Gauge& refused_writes;
+    prometheus::Gauge& failed_copies;
+    prometheus::Gauge& peer_reads;
+    prometheus::Gauge& hedged_reads;
+  };
+
   prometheus::Family<prometheus::Gauge>& Gauges(const char* name, const char* help) {
     return prometheus::BuildGauge().Name(name).Help(help).Register(*registry_);
   }
@@ -96,6 +140,20 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     scrub_rounds_.Set(static_cast<double>(scrub.rounds));
     scrub_tables_.Set(static_cast<double>(scrub.tables));
     scrub_damaged_tables_.Set(static_cast<double>(scrub.damaged_tables));
+  }
+
+  void SetCluster(const ClusterFigures& figures) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    gauges_->nodes.Set(static_cast<double>(figures.nodes));
+    gauges_->nodes_away.Set(static_cast<double>(figures.nodes_away));
+    gauges_->map_version.Set(static_cast<double>(figures.map_version));
+    gauges_->catalog_answers.Set(figures.catalog_answers ? 1 : 0);
+    gauges_->catalog_bytes.Set(static_cast<double>(figures.catalog_bytes));
+    gauges_->catalog_quota_bytes.Set(static_cast<double>(figures.catalog_quota_bytes));
+    gauges_->short_writes.Set(static_cast<double>(figures.short_writes));
+    gauges_->refused_writes.Set(static_cast<double>(figures.refused_writes));
+    gauges_->failed_copies.Set(static_cast<double>(figures.failed_copies));
+    gauges_->peer_reads.Set(static_cast<double>(figures.peer_reads));
+    gauges_->hedged_reads.Set(static_cast<double>(figures.hedged_reads));
   }
 
   const std::shared_ptr<prometheus::Registry> registry_;
@@ -119,6 +177,8 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
   std::function<absl::StatusOr<StoreUsage>()> usage_ ABSL_GUARDED_BY(mutex_);
   std::function<bool()> held_ ABSL_GUARDED_BY(mutex_);
   std::function<ScrubStats()> scrub_ ABSL_GUARDED_BY(mutex_);
+  std::optional<ClusterGauges> gauges_ ABSL_GUARDED_BY(mutex_);
+  std::function<ClusterFigures()> cluster_ ABSL_GUARDED_BY(mutex_);
 };
 
 ServerMetrics::ServerMetrics()
@@ -188,6 +248,10 @@ void ServerMetrics::WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage
 
 void ServerMetrics::WatchScrub(std::function<ScrubStats()> scrub) {
   scrape_->WatchScrub(std::move(scrub));
+}
+
+void ServerMetrics::WatchCluster(std::function<ClusterFigures()> cluster) {
+  scrape_->WatchCluster(std::move(cluster));
 }
 
 void ServerMetrics::WatchCollectionHeld(std::function<bool()> held) {

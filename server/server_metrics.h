@@ -27,6 +27,22 @@ class Family;
 
 namespace tilekv {
 
+// Of a node of a cluster, as it sees it.
+struct ClusterFigures {
+  uint64_t nodes = 0;
+  uint64_t nodes_away = 0;
+  uint64_t map_version = 0;  // its number
+  bool catalog_answers = false;
+  uint64_t catalog_bytes = 0;
+  uint64_t catalog_quota_bytes = 0;
+  // Since the start, as ClusterCounters has them.
+  uint64_t short_writes = 0;
+  uint64_t refused_writes = 0;
+  uint64_t failed_copies = 0;
+  uint64_t peer_reads = 0;
+  uint64_t hedged_reads = 0;
+};
+
 // Thread-safe.
 class ServerMetrics {
  public:
@@ -45,6 +61,8 @@ class ServerMetrics {
   void WatchUsage(std::function<absl::StatusOr<StoreUsage>()> usage);
   void WatchCollectionHeld(std::function<bool()> held);
   void WatchScrub(std::function<ScrubStats()> scrub);
+  // Only of a node of a cluster: other nodes have none of these metrics.
+  void WatchCluster(std::function<ClusterFigures()> cluster);
 
   // What is given to a scraper.
   std::shared_ptr<prometheus::Collectable> collectable() const;

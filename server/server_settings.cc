@@ -13,6 +13,7 @@
 #include "kvstore/base/machine_memory.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
+#include "kvstore/catalog/etcd/etcd_endpoints.h"
 
 namespace tilekv {
 namespace {
@@ -56,6 +57,33 @@ absl::Status SetSlowCallMs(std::string_view text, NodeProcessOptions& options) {
   }
   return Bad(fmt::format("'{}' is not a number of milliseconds; it may be 0 to {}, a day",
                          Printable(text), kGreatestSlowCall_ms));
+}
+
+absl::Status SetEtcd(std::string_view text, NodeProcessOptions& options) {
+  options.cluster.etcd.endpoints = SplitEndpoints(text);
+  return ParseEtcdEndpoints(options.cluster.etcd.endpoints).status();
+}
+
+absl::Status SetWeight(std::string_view text, NodeProcessOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(options.cluster.weight_milli, ParseWeight(text));
+  return absl::OkStatus();
+}
+
+absl::Status SetEtcdQuota(std::string_view text, NodeProcessOptions& options) {
+  TILEKV_ASSIGN_OR_RETURN(options.cluster.etcd_quota_bytes, ParseSize(text));
+  return absl::OkStatus();
+}
+
+template <std::string ClusterNodeOptions::*field>
+absl::Status SetOfNode(std::string_view text, NodeProcessOptions& options) {
+  options.cluster.*field = text;
+  return absl::OkStatus();
+}
+
+template <std::string EtcdOptions::*field>
+absl::Status SetOfEtcd(std::string_view text, NodeProcessOptions& options) {
+  options.cluster.etcd.*field = text;
+  return absl::OkStatus();
 }
 
 // Where a value was found: its text, and who says so.
@@ -240,6 +268,35 @@ const std::vector<ServerSetting>& ServerSettings() {
       {"slow-call-ms", "MS",
        "Calls that take longer are logged, waits for their clients not counted; 0: none",
        fmt::format("{}", NodeProcessOptions().slow_call_ms), "", SetSlowCallMs},
+      {"etcd", "URL[,URL...]",
+       "Be a node of the cluster whose names are in this etcd: http://HOST[:2379] or https://...",
+       "", "a node by itself", SetEtcd},
+      {"cluster", "NAME", "Which cluster, as 'tilekv cluster init' named it", "",
+       "a node by itself", SetOfEtcd<&EtcdOptions::cluster>},
+      {"node-id", "ID", "The node's name in the cluster, for ever", "",
+       "what the cluster has for the data directory, or a name made of host and directory",
+       SetOfNode<&ClusterNodeOptions::node_id>},
+      {"advertise", "HOST:PORT", "Where other nodes and clients reach this one", "",
+       "where it listens", SetOfNode<&ClusterNodeOptions::advertise>},
+      {"host", "NAME", "The machine, of which no two copies are needed; when it joins", "",
+       "the machine's name", SetOfNode<&ClusterNodeOptions::host>},
+      {"zone", "NAME", "Machines that fail together; when it joins", "", "a zone without a name",
+       SetOfNode<&ClusterNodeOptions::zone>},
+      {"weight", "NUMBER", "The node's share of the objects; when it joins",
+       FormatWeight(kWeightOne_milli), "", SetWeight},
+      {"etcd-ca", "FILE", "Who signs the certificates of etcd's members, for https", "",
+       "whom the system trusts", SetOfEtcd<&EtcdOptions::ca_file>},
+      {"etcd-cert", "FILE", "Certificate to show to etcd", "", "none",
+       SetOfEtcd<&EtcdOptions::cert_file>},
+      {"etcd-key", "FILE", "Its key", "", "none", SetOfEtcd<&EtcdOptions::key_file>},
+      {"etcd-user", "NAME", "User of etcd", "", "none", SetOfEtcd<&EtcdOptions::user>},
+      {"etcd-password-file", "FILE", "File whose first line is the user's password", "", "none",
+       SetOfNode<&ClusterNodeOptions::etcd_password_file>},
+      {"etcd-quota", "SIZE",
+       fmt::format("What etcd may use (its --quota-backend-bytes): from {} % of it on no new names "
+                   "are taken",
+                   kEtcdRefusePercent),
+       FormatSizeShort(kEtcdQuotaBytes), "", SetEtcdQuota},
   };
   return settings;
 }

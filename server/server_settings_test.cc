@@ -60,9 +60,25 @@ TEST_F(ServerSettingsTest, AFlagBeatsTheEnvironmentWhichBeatsTheFileWhichBeatsTh
 }
 
 TEST_F(ServerSettingsTest, EverySettingIsAVariableAndAKeyOfTheFile) {
-  const std::map<std::string, std::string> texts = {
-      {"data-dir", "/data"}, {"listen", "0.0.0.0:1"}, {"max-object-bytes", "1MiB"},
-      {"memory", "123MiB"},  {"http", "[::1]:2"},     {"slow-call-ms", "250"}};
+  const std::map<std::string, std::string> texts = {{"data-dir", "/data"},
+                                                    {"listen", "0.0.0.0:1"},
+                                                    {"max-object-bytes", "1MiB"},
+                                                    {"memory", "123MiB"},
+                                                    {"http", "[::1]:2"},
+                                                    {"slow-call-ms", "250"},
+                                                    {"etcd", "https://a:1,https://b:2"},
+                                                    {"cluster", "prod"},
+                                                    {"node-id", "n1"},
+                                                    {"advertise", "n1:7070"},
+                                                    {"host", "h1"},
+                                                    {"zone", "z1"},
+                                                    {"weight", "1.5"},
+                                                    {"etcd-ca", "/ca"},
+                                                    {"etcd-cert", "/cert"},
+                                                    {"etcd-key", "/key"},
+                                                    {"etcd-user", "u"},
+                                                    {"etcd-password-file", "/password"},
+                                                    {"etcd-quota", "4GiB"}};
   Variables variables;
   std::string file;
   for (const ServerSetting& setting : ServerSettings()) {
@@ -82,7 +98,40 @@ TEST_F(ServerSettingsTest, EverySettingIsAVariableAndAKeyOfTheFile) {
     EXPECT_EQ(command->options.max_object_bytes, kMiB);
     EXPECT_EQ(command->options.slow_call_ms, 250);
     EXPECT_EQ(command->options.http.ToString(), "[::1]:2");
+    const ClusterNodeOptions& cluster = command->options.cluster;
+    EXPECT_EQ(cluster.etcd.endpoints.size(), 2u);
+    EXPECT_EQ(cluster.etcd.cluster, "prod");
+    EXPECT_EQ(cluster.etcd.ca_file, "/ca");
+    EXPECT_EQ(cluster.etcd_password_file, "/password");
+    EXPECT_EQ(cluster.node_id, "n1");
+    EXPECT_EQ(cluster.zone, "z1");
+    EXPECT_EQ(cluster.weight_milli, 1'500u);
+    EXPECT_EQ(cluster.etcd_quota_bytes, 4 * kGiB);
+    EXPECT_TRUE(CheckServerCommand(*command).ok());
   }
+}
+
+TEST_F(ServerSettingsTest, ANodeOfAClusterIsToldBothEtcdAndCluster) {
+  const auto check = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--data-dir", "/d", "--memory", "64MiB"});
+    return ErrorText(CheckServerCommand(*Parse(words)));
+  };
+  EXPECT_THAT(check({"--etcd", "http://e"}), HasSubstr("--cluster is missing"));
+  EXPECT_THAT(check({"--cluster", "c"}), HasSubstr("--etcd is missing"));
+  EXPECT_THAT(check({"--zone", "z"}), HasSubstr("--etcd is missing"));
+  const std::vector<std::string> both = {"--etcd", "http://e", "--cluster", "c"};
+  EXPECT_TRUE(CheckServerCommand(*Parse({"--data-dir", "/d", "--memory", "64MiB", "--etcd", "e",
+                                         "--cluster", "c"}))
+                  .ok());
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), both.begin(), both.end());
+    return check(more);
+  };
+  EXPECT_THAT(with({"--advertise", "host:0"}), HasSubstr("--advertise"));
+  EXPECT_THAT(with({"--etcd-user", "u"}), HasSubstr("--etcd-password-file"));
+  EXPECT_THAT(with({"--etcd-cert", "f"}), HasSubstr("--etcd-key"));
+  EXPECT_THAT(Error({"--etcd", "http://e,https://f"}), HasSubstr("--etcd (flag): "));
+  EXPECT_THAT(Error({"--weight", "0"}), HasSubstr("--weight (flag): "));
 }
 
 TEST_F(ServerSettingsTest, AMistakeInTheFileIsNamedWithItsLine) {

@@ -7,11 +7,13 @@ namespace {
 
 // Threads wait for the disk most of the time; group commits want many callers at once.
 constexpr int kShortThreads = 16;
+constexpr int kReadThreads = 4;
+// Of a node of a cluster, where they wait for other nodes too.
+constexpr int kClusterShortThreads = 64;
+constexpr int kClusterReadThreads = 32;
 constexpr int kCommitThreads = 4;
 constexpr int kLongThreads = 4;
 constexpr int kWriteThreads = 64;
-constexpr int kReadThreads = 4;
-constexpr int kExchangeThreads = 8;
 
 std::function<void(int64_t)> WaitsOf(ServerMetrics& metrics, const char* name) {
   return [&metrics, name](int64_t micros) { metrics.BudgetWaited(name, micros); };
@@ -60,12 +62,11 @@ ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const Me
                    .stalled_ms = stalled_transfer_ms}),
       calls(kMaxWaitingCalls, plan.call_bytes),
       slow_calls(slow_call_ms, LogSlowCall),
-      short_calls("short", kShortThreads),
+      short_calls("short", plan.max_copies > 0 ? kClusterShortThreads : kShortThreads),
       commits("commit", kCommitThreads),
       long_calls("long", kLongThreads),
       writes("write", kWriteThreads),
-      reads("read", kReadThreads),
-      exchanges("exchange", kExchangeThreads) {
+      reads("read", plan.max_copies > 0 ? kClusterReadThreads : kReadThreads) {
   metrics.WatchBudget(client_stream.name(), &client_stream.budget());
   metrics.WatchBudget(client_read.name(), &client_read.budget());
   metrics.WatchBudget(short_read.name(), &short_read.budget());

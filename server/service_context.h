@@ -15,6 +15,7 @@
 #include "server/server_metrics.h"
 #include "server/slow_calls.h"
 #include "server/stream_budget.h"
+#include "server/stream_class.h"
 #include "server/stream_slots.h"
 
 namespace tilekv {
@@ -39,6 +40,10 @@ struct ServiceContext {
   ServiceContext(LocalNode& node, ServerMetrics& metrics, const MemoryPlan& plan,
                  int64_t transfer_queue_ms, int64_t stalled_transfer_ms, int64_t slow_call_ms);
 
+  StreamClass Puts() { return {metrics, slow_calls, slots, client_stream, pool, writes}; }
+  StreamClass Reads() { return {metrics, slow_calls, slots, client_read, pool, reads}; }
+  StreamClass ShortReads() { return {metrics, slow_calls, short_reads, short_read, pool, reads}; }
+
   LocalNode& node;
   ServerMetrics& metrics;
   const MemoryPlan plan;
@@ -59,7 +64,6 @@ struct ServiceContext {
   ThreadPool long_calls;  // walks of everything
   ThreadPool writes;
   ThreadPool reads;
-  ThreadPool exchanges;  // calls that wait for their client
 };
 
 }  // namespace tilekv

@@ -234,5 +234,25 @@ TEST(MemoryPlan, ItsPartsAreWithinTheWhole) {
   }
 }
 
+TEST(MemoryPlan, OfAClustersNodeHalfIsForTheOthers) {
+  for (uint64_t memory : {kDefaultServerMemoryBytes, 16 * kGiB}) {
+    const MemoryPlan alone = PlanMemory(memory);
+    const MemoryPlan plan = PlanMemory(memory, true);
+    EXPECT_LE(2 * plan.max_streams, alone.max_streams);
+    EXPECT_LE(2 * plan.client_read_bytes, alone.client_read_bytes);
+    // A copy that is received may hold two chunks in the carrier, one that waits, one.
+    uint64_t copies = (2 * plan.max_copies + plan.max_waiting_copies) * kTransferChunkBytes;
+    uint64_t small = plan.max_small_copies * (kSmallValueBytes + 2 * 16 * kKiB);
+    EXPECT_LE(plan.replica_write_bytes + plan.serve_bytes + plan.copy_ahead_bytes +
+                  plan.read_ahead_bytes + copies + small,
+              (memory - 32 * kMiB) / 2);
+    EXPECT_GE(plan.replica_write_bytes, plan.max_copies * kTransferChunkBytes)
+        << "a copy that has its place would wait for memory";
+    // With three copies of everything: all uploads of a node's two neighbours, some of them
+    // waiting.
+    EXPECT_GE(plan.max_copies + plan.max_waiting_copies, 2 * plan.max_streams);
+  }
+}
+
 }  // namespace
 }  // namespace tilekv

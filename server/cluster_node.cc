@@ -1,0 +1,421 @@
+#include "server/cluster_node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "kvstore/base/byte_budget.h"
+#include "kvstore/base/executor.h"
+#include "kvstore/base/file_system.h"
+#include "kvstore/base/mutex.h"
+#include "kvstore/base/sizes.h"
+#include "kvstore/base/status.h"
+#include "kvstore/catalog/etcd/etcd_catalog.h"
+#include "kvstore/catalog/etcd/etcd_endpoints.h"
+#include "kvstore/catalog/keys.h"
+#include "kvstore/cluster/catalog_room.h"
+#include "kvstore/cluster/cluster_file.h"
+#include "kvstore/cluster/cluster_join.h"
+#include "kvstore/cluster/cluster_objects.h"
+#include "kvstore/cluster/cluster_operator.h"
+#include "kvstore/cluster/cluster_state.h"
+#include "kvstore/cluster/gated_catalog.h"
+#include "kvstore/cluster/map_store.h"
+#include "kvstore/cluster/node_registry.h"
+#include "server/grpc_peers.h"
+#include "server/listen_address.h"
+#include "server/log.h"
+#include "server/periodic_work.h"
+
+namespace tilekv {
+namespace {
+
+constexpr int64_t kNanosPerMilli = 1'000'000;
+constexpr int64_t kReachEvery_ms = 1'000;
+constexpr int64_t kTellWaitingEvery_ms = 30'000;
+constexpr uint64_t kMaxPasswordBytes = 4 * kKiB;
+// Between heartbeats while the catalog does not answer: so soon its return is noticed.
+constexpr int64_t kKnockEvery_ms = 250;
+// Calls that wait for several nodes at once; who calls works too.
+constexpr int kClusterThreads = 32;
+// However little memory there is, some puts go on beside each other.
+constexpr uint64_t kLeastReplicaChunks = 8;
+
+std::string MachineName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+bool MayPass(const absl::Status& status) {
+  switch (GetReason(status)) {
+    case Reason::kNodeUnavailable:
+    case Reason::kOverloaded:
+    case Reason::kDeadlineExceeded:
+    case Reason::kOutcomeUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void NoticeOfCluster(const std::string& text) {
+  LogEvent(LogLevel::kWarning, "cluster", {{"notice", text}});
+}
+
+absl::StatusOr<std::string> ReadPassword(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(*FileSystem::Posix(), path, kMaxPasswordBytes);
+  if (!text.ok()) return WithContext(text.status(), "--etcd-password-file");
+  return text->substr(0, text->find('\n'));
+}
+
+class EtcdClusterNode : public ClusterNode {
+ public:
+  explicit EtcdClusterNode(const ClusterNodeOptions& options) : options_(options) {}
+  ~EtcdClusterNode() override { Leave(); }
+
+  absl::Status Reach(const WaitFunction& wait) {
+    if (!options_.etcd_password_file.empty()) {
+      TILEKV_ASSIGN_OR_RETURN(options_.etcd.password, ReadPassword(options_.etcd_password_file));
+    }
+    for (int64_t waited_ms = 0;; waited_ms += kReachEvery_ms) {
+      absl::Status reached = TryReach();
+      if (reached.ok()) return reached;
+      const bool no_cluster = GetReason(reached) == Reason::kNotFound;
+      if ((!no_cluster && !MayPass(reached)) || wait == nullptr) return reached;
+      if (waited_ms % kTellWaitingEvery_ms == 0) TellWaiting(no_cluster, reached);
+      if (!wait(kReachEvery_ms)) {
+        return MakeError(Reason::kCancelled, "the process was told to end while it waited");
+      }
+    }
+  }
+
+  const ClusterMap& map() const override { return *first_.map; }
+
+  absl::Status Open(ObjectStore& engine, const std::string& directory, const std::string& listen,
+                    const MemoryPlan& plan, std::shared_ptr<BufferPool> pool) override;
+
+  Catalog& catalog() override { return *gated_; }
+  ObjectStore& objects() override { return *objects_; }
+  ClusterAdmin& admin() override { return *operator_; }
+  PeerServiceOptions peer_service() override {
+    return {.node_id = state_->node_id(), .objects = engine_, .line_id = [this] {
+              return maps_->line_id();
+            }};
+  }
+
+  ClusterFigures figures() override;
+  absl::Status Join() override;
+  void Leave() override;
+
+ private:
+  absl::Status TryReach();
+  void TellWaiting(bool no_cluster, const absl::Status& reached) const;
+  JoiningNode Joining(const std::string& listen) const;
+  v1::NodeRegistration Describe();
+  int64_t Beat();  // returns the milliseconds until the next
+  int64_t Step();
+  void LookAtRoom();
+  void Changed(const ClusterPicture& picture);
+  // From any thread, also while the node leaves.
+  void Wake() {
+    MutexLock lock(mutex_);
+    if (stepping_ != nullptr) stepping_->Wake();
+  }
+
+  ClusterNodeOptions options_;
+  // In the order of their lives.
+  std::unique_ptr<EtcdCatalog> etcd_;
+  std::unique_ptr<GatedCatalog> gated_;
+  std::unique_ptr<MapStore> maps_;
+  StoredMap first_;
+  ObjectStore* engine_ = nullptr;
+  JoiningNode self_;
+  int64_t started_micros_ = 0;
+  std::unique_ptr<ClusterFile> file_;
+  std::unique_ptr<GrpcPeers> peers_;
+  std::unique_ptr<ClusterState> state_;
+  std::shared_ptr<ByteBudget> replica_budget_;
+  std::unique_ptr<ThreadPool> executor_;
+  std::unique_ptr<ClusterObjects> objects_;
+  std::unique_ptr<CatalogRoom> room_;
+  std::unique_ptr<ClusterOperator> operator_;
+  std::unique_ptr<NodeRegistry> registry_;
+  // Of the heartbeat's thread: how the last one went.
+  absl::Status beaten_;
+  bool catalog_answers_ = true;
+  Mutex mutex_;
+  std::unique_ptr<PacedWork> stepping_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<PacedWork> beating_;
+  std::unique_ptr<PeriodicWork> looking_;
+  std::unique_ptr<CatalogWatch> watch_;  // stops first
+};
+
+absl::Status EtcdClusterNode::TryReach() {
+  maps_.reset();
+  gated_.reset();
+  TILEKV_ASSIGN_OR_RETURN(etcd_, EtcdCatalog::Open(options_.etcd));
+  gated_ = std::make_unique<GatedCatalog>(*etcd_);
+  // Behind the gate: what it does is tried again by itself.
+  TILEKV_ASSIGN_OR_RETURN(maps_, MapStore::Open(*etcd_));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<StoredMap> stored, maps_->Read());
+  if (!stored.has_value()) {
+    return MakeError(Reason::kNotFound,
+                     fmt::format("the making of cluster '{}' was not finished; 'tilekv cluster "
+                                 "init' does it",
+                                 options_.etcd.cluster));
+  }
+  first_ = *std::move(stored);
+  return absl::OkStatus();
+}
+
+void EtcdClusterNode::TellWaiting(bool no_cluster, const absl::Status& reached) const {
+  const std::string& cluster = options_.etcd.cluster;
+  if (no_cluster) {
+    LogEvent(LogLevel::kWarning, "waiting_for_cluster",
+             {{"cluster", cluster}, {"error", ErrorText(reached)}});
+  } else {
+    LogEvent(LogLevel::kWarning, "waiting_for_etcd",
+             {{"cluster", cluster}, {"error", ErrorText(reached)}});
+  }
+}
+
+JoiningNode EtcdClusterNode::Joining(const std::string& listen) const {
+  JoiningNode node;
+  node.id = options_.node_id;
+  node.store_uuid = engine_->store_uuid();
+  node.host = options_.host.empty() ? MachineName() : options_.host;
+  node.zone = options_.zone;
+  node.weight_milli = options_.weight_milli;
+  node.address = options_.advertise;
+  if (!node.address.empty()) return node;
+  node.address = listen;
+  absl::StatusOr<ListenAddress> parsed = ListenAddress::Parse(listen);
+  // Every address of the machine is none that another one can call.
+  if (parsed.ok() && (parsed->host == "0.0.0.0" || parsed->host == "::")) {
+    node.address = ListenAddress{MachineName(), parsed->port}.ToString();
+  }
+  return node;
+}
+
+absl::Status EtcdClusterNode::Open(ObjectStore& engine, const std::string& directory,
+                                   const std::string& listen, const MemoryPlan& plan,
+                                   std::shared_ptr<BufferPool> pool) {
+  engine_ = &engine;
+  self_ = Joining(listen);
+  started_micros_ = Clock::System()->WallMicros();
+  TILEKV_ASSIGN_OR_RETURN(self_.id, IdentifyNode(*first_.map, self_));
+  TILEKV_ASSIGN_OR_RETURN(file_, ClusterFile::Open(*FileSystem::Posix(), directory));
+  peers_ =
+      std::make_unique<GrpcPeers>(GrpcPeersOptions{.node_id = self_.id,
+                                                   .line_id = [this] { return maps_->line_id(); },
+                                                   .copy_ahead_bytes = plan.copy_ahead_bytes,
+                                                   .read_ahead_bytes = plan.read_ahead_bytes});
+  TILEKV_ASSIGN_OR_RETURN(
+      state_, ClusterState::Create(*maps_, *file_, first_,
+                                   {.node_id = self_.id,
+                                    .changed = [this](const auto& picture) { Changed(picture); },
+                                    .notice = &NoticeOfCluster,
+                                    .wake = [this] { Wake(); }}));
+  replica_budget_ = std::make_shared<ByteBudget>(
+      std::max(plan.copy_ahead_bytes, kLeastReplicaChunks * kTransferChunkBytes));
+  executor_ = std::make_unique<ThreadPool>("cluster", kClusterThreads);
+  ClusterObjectsOptions objects;
+  objects.executor = executor_.get();
+  objects.replica_budget = replica_budget_;
+  objects.pool = std::move(pool);
+  objects_ = std::make_unique<ClusterObjects>(engine, *peers_, *state_, objects);
+  room_ = std::make_unique<CatalogRoom>(options_.etcd_quota_bytes, &NoticeOfCluster);
+  LookAtRoom();
+  operator_ = std::make_unique<ClusterOperator>(*maps_, *state_, *room_, *Clock::System());
+  NodeRegistryOptions registry;
+  registry.node_id = self_.id;
+  registry_ =
+      std::make_unique<NodeRegistry>(*etcd_, *file_, registry, [this] { return Describe(); });
+  return absl::OkStatus();
+}
+
+absl::Status EtcdClusterNode::Join() {
+  TILEKV_ASSIGN_OR_RETURN(StoredMap joined, JoinCluster(*maps_, self_));
+  for (const MapNode& other : joined.map->nodes()) {
+    if (other.id == self_.id || other.address != self_.address) continue;
+    NoticeOfCluster(
+        fmt::format("node '{}' is at {} too, as the cluster has it: where both are "
+                    "there, pass --advertise, so that others find each of them",
+                    other.id, Printable(other.address)));
+  }
+  state_->OnMap(joined);
+  state_->Step();
+  TILEKV_RETURN_IF_ERROR(registry_->Beat());
+  LogEvent(LogLevel::kInfo, "joined",
+           {{"cluster", joined.map->cluster_name()},
+            {"node", self_.id},
+            {"address", self_.address},
+            {"map_version", fmt::format("{}", joined.map->version().number())},
+            {"nodes", fmt::format("{}", joined.map->nodes().size())}});
+  {
+    MutexLock lock(mutex_);
+    stepping_ = std::make_unique<PacedWork>(0, [this] { return Step(); });
+  }
+  const KeyRange range = ClusterRange();
+  watch_ = etcd_->Watch(range.start, range.end,
+                        [this](const CatalogUpdate& update) { state_->OnUpdate(update); });
+  beating_ = std::make_unique<PacedWork>(kHeartbeatEvery_ms, [this] { return Beat(); });
+  looking_ = std::make_unique<PeriodicWork>(kEtcdLookEvery_s * 1'000, [this] { LookAtRoom(); });
+  return absl::OkStatus();
+}
+
+void EtcdClusterNode::Leave() {
+  watch_.reset();
+  looking_.reset();
+  beating_.reset();
+  std::unique_ptr<PacedWork> stepping;
+  {
+    MutexLock lock(mutex_);
+    stepping = std::move(stepping_);
+  }
+  stepping.reset();  // waits for a step, which may wake
+  if (registry_ == nullptr) return;
+  if (absl::Status left = registry_->Leave(); !left.ok()) {
+    LogEvent(LogLevel::kWarning, "not_deregistered", {{"error", ErrorText(left)}});
+  }
+}
+
+v1::NodeRegistration EtcdClusterNode::Describe() {
+  v1::NodeRegistration now;
+  now.set_store_uuid(self_.store_uuid);
+  now.set_address(self_.address);
+  now.set_version(TILEKV_VERSION);
+  now.set_feature_level(kFeatureLevel);
+  now.set_started_micros(started_micros_);
+  now.set_map_version(state_->placement()->map().version().value);
+  now.set_health(!engine_->CheckWritable(0).ok()   ? v1::NODE_HEALTH_FAILED
+                 : !engine_->CheckWritable(1).ok() ? v1::NODE_HEALTH_FULL
+                                                   : v1::NODE_HEALTH_GOOD);
+  if (absl::StatusOr<StoreUsage> usage = engine_->Usage(); usage.ok()) {
+    now.set_objects(usage->objects);
+    now.set_stored_bytes(usage->stored_bytes);
+    now.set_disk_total_bytes(usage->disk_total_bytes);
+    now.set_disk_available_bytes(usage->disk_available_bytes);
+  }
+  return now;
+}
+
+int64_t EtcdClusterNode::Beat() {
+  const int64_t leases = registry_->leases();
+  absl::Status beaten = registry_->Beat();
+  if (beaten.ok() && !beaten_.ok()) {
+    LogEvent(LogLevel::kInfo, "heartbeat_again");
+  } else if (beaten.ok() && registry_->leases() != leases) {
+    LogEvent(LogLevel::kWarning, "registered_again");
+  } else if (!beaten.ok() && beaten_.ok()) {
+    LogEvent(LogLevel::kError, "heartbeat_failed", {{"error", ErrorText(beaten)}});
+  }
+  beaten_ = beaten;
+  // Where it is the disk that fails, nothing was asked of the catalog.
+  const absl::Status answered =
+      beaten.ok() || MayPass(beaten) ? beaten : etcd_->CurrentRevision().status();
+  gated_->Answered(answered);
+  const bool answers = !MayPass(answered);
+  if (answers != catalog_answers_) {
+    catalog_answers_ = answers;
+    answers ? state_->OnCatalogAnswers() : state_->OnCatalogLost();
+  }
+  return answers ? kHeartbeatEvery_ms : kKnockEvery_ms;
+}
+
+int64_t EtcdClusterNode::Step() {
+  const std::optional<int64_t> at_nanos = state_->Step();
+  if (!at_nanos.has_value()) return kDefaultOutAfter_s * 1'000;
+  const int64_t left_ms = (*at_nanos - Clock::System()->MonotonicNanos()) / kNanosPerMilli;
+  return std::max<int64_t>(0, left_ms) + 1;
+}
+
+ClusterFigures EtcdClusterNode::figures() {
+  const std::shared_ptr<const ClusterPicture> picture = state_->picture();
+  ClusterFigures figures;
+  for (const MapNode& node : picture->map().nodes()) {
+    ++figures.nodes;
+    figures.nodes_away += !picture->registered.contains(node.id);
+  }
+  figures.map_version = picture->map().version().number();
+  figures.catalog_answers = picture->catalog_answers;
+  figures.catalog_quota_bytes = room_->quota_bytes();
+  if (absl::StatusOr<CatalogFigures> catalog = room_->figures(); catalog.ok()) {
+    figures.catalog_bytes = catalog->database_bytes;
+  }
+  const ClusterCounters& counters = objects_->counters();
+  figures.short_writes = counters.short_writes;
+  figures.refused_writes = counters.refused_writes;
+  figures.failed_copies = counters.failed_copies;
+  figures.peer_reads = counters.peer_reads;
+  figures.hedged_reads = counters.hedged_reads;
+  return figures;
+}
+
+void EtcdClusterNode::LookAtRoom() {
+  absl::StatusOr<EtcdStatus> status = etcd_->Status();
+  if (!status.ok()) return room_->Look(status.status());
+  room_->Look(CatalogFigures{.version = status->version,
+                             .database_bytes = status->database_bytes,
+                             .in_use_bytes = status->in_use_bytes});
+}
+
+void EtcdClusterNode::Changed(const ClusterPicture& picture) {
+  std::vector<PeerAddress> nodes;
+  for (const MapNode& node : picture.map().nodes()) {
+    PeerAddress& peer = nodes.emplace_back();
+    peer.node_id = node.id;
+    peer.address = node.address;
+    auto found = picture.registered.find(node.id);
+    // One that is there with another disk is not the node of the map.
+    peer.registered =
+        found != picture.registered.end() && found->second.store_uuid() == node.store_uuid;
+    if (peer.registered) peer.address = found->second.address();
+  }
+  peers_->Update(nodes);
+}
+
+}  // namespace
+
+absl::Status CheckClusterOptions(const ClusterNodeOptions& options) {
+  const auto bad = [](std::string text) {
+    return MakeError(Reason::kInvalidArgument, std::move(text));
+  };
+  if (!options.is_set()) {
+    const bool none = options.etcd.cluster.empty() && options.node_id.empty() &&
+                      options.advertise.empty() && options.host.empty() && options.zone.empty();
+    if (none) return absl::OkStatus();
+    return bad("--etcd is missing: a node of a cluster is told where etcd is");
+  }
+  if (options.etcd.cluster.empty()) {
+    return bad("--cluster is missing: the name that 'tilekv cluster init' was given");
+  }
+  TILEKV_RETURN_IF_ERROR(CheckClusterName(options.etcd.cluster));
+  TILEKV_RETURN_IF_ERROR(ParseEtcdEndpoints(options.etcd.endpoints).status());
+  if (options.etcd.user.empty() != options.etcd_password_file.empty()) {
+    return bad("--etcd-user and --etcd-password-file belong together");
+  }
+  if (options.etcd.cert_file.empty() != options.etcd.key_file.empty()) {
+    return bad("--etcd-cert and --etcd-key belong together");
+  }
+  if (options.advertise.empty()) return absl::OkStatus();
+  absl::StatusOr<ListenAddress> address = ListenAddress::Parse(options.advertise);
+  if (!address.ok()) return WithContext(address.status(), "--advertise");
+  if (address->port == 0) return bad("--advertise needs the port that others call");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ClusterNode>> ClusterNode::Reach(const ClusterNodeOptions& options,
+                                                                const WaitFunction& wait) {
+  auto node = std::make_unique<EtcdClusterNode>(options);
+  TILEKV_RETURN_IF_ERROR(node->Reach(wait));
+  return node;
+}
+
+}  // namespace tilekv
