@@ -155,8 +155,9 @@ bool RegionCopy::source_in_order() const {
   return true;
 }
 
-void RegionCopy::RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const {
-  if (piece.empty()) return;
+template <typename OnRun>
+void RegionCopy::ForRunsOf(uint64_t offset, uint64_t length, uint8_t* dst, OnRun on_run) const {
+  if (length == 0) return;
   // Which run the piece begins in, as an index of each dimension.
   absl::InlinedVector<uint64_t, 3> at(dims_.size());
   uint64_t run = offset / run_bytes_;
@@ -168,10 +169,10 @@ void RegionCopy::RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const {
     dst += static_cast<int64_t>(at[d]) * dims_[d].dst_stride;
   }
   while (true) {
-    uint64_t bytes = std::min<uint64_t>(run_bytes_ - within, piece.size());
-    std::memcpy(dst + within, piece.data(), bytes);
-    piece = piece.subspan(bytes);
-    if (piece.empty()) return;
+    uint64_t bytes = std::min<uint64_t>(run_bytes_ - within, length);
+    on_run(dst + within, bytes);
+    length -= bytes;
+    if (length == 0) return;
     within = 0;
     for (size_t d = dims_.size(); d-- > 0;) {
       dst += dims_[d].dst_stride;
@@ -180,6 +181,21 @@ void RegionCopy::RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const {
       at[d] = 0;
     }
   }
+}
+
+void RegionCopy::RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const {
+  const uint8_t* from = piece.data();
+  ForRunsOf(offset, piece.size(), dst, [&from](uint8_t* to, uint64_t bytes) {
+    std::memcpy(to, from, bytes);
+    from += bytes;
+  });
+}
+
+void RegionCopy::PiecesOf(uint64_t offset, uint64_t length, uint8_t* dst,
+                          std::vector<MutableBytes>& pieces) const {
+  ForRunsOf(offset, length, dst, [&pieces](uint8_t* to, uint64_t bytes) {
+    pieces.push_back({to, bytes});
+  });
 }
 
 RegionCopy RegionCopy::Reversed() const {

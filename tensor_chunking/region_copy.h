@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "kvstore/base/bytes.h"
@@ -40,6 +41,9 @@ class RegionCopy {
   // What Run does with `piece` of the source, which begins `offset` bytes after src_offset(). Only
   // where source_in_order().
   void RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const;
+  // The memory that RunPiece writes for a piece of `length` bytes, in order: appended to `pieces`.
+  void PiecesOf(uint64_t offset, uint64_t length, uint8_t* dst,
+                std::vector<MutableBytes>& pieces) const;
 
   // The same units in the other direction: what was the destination is read.
   RegionCopy Reversed() const;
@@ -57,6 +61,9 @@ class RegionCopy {
  private:
   using Dims = absl::InlinedVector<CopyDim, 3>;
 
+  // Calls `run(destination, bytes)` for what RunPiece writes, in order.
+  template <typename OnRun>
+  void ForRunsOf(uint64_t offset, uint64_t length, uint8_t* dst, OnRun run) const;
   void RunDim(size_t dim, const uint8_t* src, uint8_t* dst) const;
 
   uint64_t run_bytes_ = 0;

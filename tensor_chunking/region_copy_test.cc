@@ -102,6 +102,18 @@ TEST(RegionCopy, PiecesOfTheSourceInOrderMakeTheWhole) {
       at += bytes;
     }
     ASSERT_EQ(got, expected);
+    std::vector<MutableBytes> pieces;
+    for (uint64_t at = 0; at < from.size();) {
+      uint64_t bytes = std::min<uint64_t>(from.size() - at, random.Below(20));
+      copy->PiecesOf(at, bytes, got.data(), pieces);
+      at += bytes;
+    }
+    std::vector<uint8_t> lies_there;
+    for (MutableBytes piece : pieces) {
+      ASSERT_FALSE(piece.empty());
+      lies_there.insert(lies_there.end(), piece.begin(), piece.end());
+    }
+    ASSERT_EQ(lies_there, from) << "the memory where the pieces of the source were put";
   }
   EXPECT_GT(in_order, 4000) << "a box that is taken whole is in order";
   EXPECT_FALSE(RegionCopy(4, 12, 0, std::array{CopyDim{4, -4, 4}}).source_in_order());

@@ -10,6 +10,12 @@
 #include "tensor_chunking/parallel.h"
 
 namespace tilekv {
+namespace {
+
+// Pieces of memory shorter than this are filled by a copy rather than by the kernel, one by one.
+constexpr uint64_t kLeastPieceBytes = 2 * kKiB;
+
+}  // namespace
 
 int DefaultThreads(int asked) {
   if (asked > 0) return asked;
@@ -94,6 +100,12 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
       object.place = [&copy = read.copies[0], destination](uint64_t offset, Bytes piece) {
         copy.RunPiece(offset, piece, destination);
       };
+      if (read.copies[0].run_bytes() >= kLeastPieceBytes) {
+        object.pieces = [&copy = read.copies[0], destination](uint64_t offset, uint64_t length,
+                                                              std::vector<MutableBytes>& pieces) {
+          copy.PiecesOf(offset, length, destination, pieces);
+        };
+      }
     } else if (read.direct()) {
       object.out = {destination + read.copies[0].dst_offset(), read.length_bytes};
     } else {
