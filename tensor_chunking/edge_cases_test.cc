@@ -1,5 +1,7 @@
 // Inputs at the edges of what tensors can be, from writer to reader, in memory: sizes, shapes,
 // values, sources, streams. Edges of files are tested beside their formats.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -191,6 +193,26 @@ TEST_F(EdgeCases, NaNPayloadsNegativeZeroAndSubnormalsComeBackBitForBit) {
   }
 }
 
+// Every pattern of them, so NaN, -0.0 and subnormals where the type has them, in each encoding; of
+// those below a byte, each after each.
+TEST_F(EdgeCases, EveryPatternOfF8F6AndF4ComesBackBitForBit) {
+  for (Codec codec : {Codec::kNone, Codec::kAuto}) {
+    for (DType dtype : {DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0, DType::kF8E4M3Fnuz,
+                        DType::kF8E5M2Fnuz, DType::kF6E2M3, DType::kF6E3M2, DType::kF4}) {
+      store_ = *OpenMemoryStore(kDefaultMaxObjectBytes);
+      std::vector<uint8_t> content;
+      for (uint32_t bits = 0; bits < 3 * 0x10000; ++bits) {
+        content.push_back(static_cast<uint8_t>(bits));
+        content.push_back(static_cast<uint8_t>(bits >> 8));
+      }
+      ASSERT_EQ(content.size() * 8 % DTypeBits(dtype), 0u);
+      Write(SourceOf(dtype, {content.size() * 8 / DTypeBits(dtype)}, content), {.codec = codec});
+      ExpectHolds(content);
+      EXPECT_EQ((*Open()->Find("w"))->dtype, dtype);
+    }
+  }
+}
+
 TEST_F(EdgeCases, ShapesWithoutElementsKeepTheirShapeAndHaveNoTiles) {
   for (const Shape& shape : {Shape{0}, Shape{2, 0}, Shape{0, 7, 3}}) {
     EXPECT_EQ(RoundTrip(DType::kF32, shape).tiles, 0u);
@@ -200,29 +222,32 @@ TEST_F(EdgeCases, ShapesWithoutElementsKeepTheirShapeAndHaveNoTiles) {
   EXPECT_EQ((*Open()->Find("w"))->shape, Shape());
 }
 
-// A source whose elements lie in memory by strides of either sign: tiles are asked for as boxes.
-TEST_F(EdgeCases, StridedTransposedAndNegativeStridesStoreTheLogicalContent) {
-  constexpr uint64_t kRows = 700, kColumns = 900;
-  std::vector<uint8_t> memory = SomeBytes(kRows * kColumns * 4 * 2, 3);
-  struct Case {
-    int64_t first, row, column;
-  };
-  const auto rows = static_cast<int64_t>(kRows * 4), columns = static_cast<int64_t>(kColumns * 4);
-  for (const Case& c :
-       {Case{0, columns * 2, 4}, Case{0, 4, rows}, Case{columns * (kRows - 1), -columns, 4},
-        Case{columns * kRows - 4, -columns, -4}, Case{0, 0, 4}}) {
-    auto box = [&](const Region& region, MutableBytes out) {
+// Sources whose elements lie in memory by strides of either sign: tiles are asked for as boxes.
+class StridedSources : public EdgeCases {
+ protected:
+  static constexpr uint64_t kRows = 700, kColumns = 900;
+  static constexpr int64_t kRowBytes = kColumns * 4, kColumnBytes = kRows * 4;
+
+  // Stores what lies at `first` with these strides in bytes, and reads it back.
+  void ExpectLogicalContent(int64_t first, int64_t row, int64_t column) {
+    auto box = [=, this](const Region& region, MutableBytes out) {
       const auto width = static_cast<int64_t>(region.extent[1]) * 4;
       RegionCopy copy(
           4,
-          c.first + static_cast<int64_t>(region.start[0]) * c.row +
-              static_cast<int64_t>(region.start[1]) * c.column,
-          0, {{CopyDim{region.extent[0], c.row, width}, CopyDim{region.extent[1], c.column, 4}}});
-      copy.Run(memory.data(), out.data());
+          first + static_cast<int64_t>(region.start[0]) * row +
+              static_cast<int64_t>(region.start[1]) * column,
+          0, {{CopyDim{region.extent[0], row, width}, CopyDim{region.extent[1], column, 4}}});
+      copy.Run(memory_.data(), out.data());
       return absl::OkStatus();
     };
-    std::vector<uint8_t> logical(kRows * kColumns * 4);
-    ASSERT_TRUE(box({{0, 0}, {kRows, kColumns}}, logical).ok());
+    // One element at a time, apart from the code under test.
+    std::vector<uint8_t> logical;
+    for (int64_t r = 0; r < static_cast<int64_t>(kRows); ++r) {
+      for (int64_t c = 0; c < static_cast<int64_t>(kColumns); ++c) {
+        const uint8_t* element = memory_.data() + first + r * row + c * column;
+        logical.insert(logical.end(), element, element + 4);
+      }
+    }
     TensorSource source = SourceOf(DType::kF32, {kRows, kColumns}, logical);
     source.read_box = box;
     WriteOptions options{.tile_bytes = kMiB, .memory_bytes = 2 * kMiB};
@@ -230,6 +255,41 @@ TEST_F(EdgeCases, StridedTransposedAndNegativeStridesStoreTheLogicalContent) {
     Write(source, options);
     ExpectHolds(logical);
   }
+
+  const std::vector<uint8_t> memory_ = SomeBytes(kRows * kColumns * 4 * 2, 3);
+};
+
+TEST_F(StridedSources, EverySecondRowIsStoredByItsLogicalContent) {
+  ExpectLogicalContent(0, 2 * kRowBytes, 4);
+}
+TEST_F(StridedSources, ATransposedSourceIsStoredByItsLogicalContent) {
+  ExpectLogicalContent(0, 4, kColumnBytes);
+}
+TEST_F(StridedSources, NegativeStridesAreStoredByTheirLogicalContent) {
+  ExpectLogicalContent(kRowBytes * (kRows - 1), -kRowBytes, 4);
+  ExpectLogicalContent(kRowBytes * kRows - 4, -kRowBytes, -4);
+}
+TEST_F(StridedSources, ABroadcastSourceOfStrideZeroIsStoredByItsLogicalContent) {
+  ExpectLogicalContent(kRowBytes, 0, 4);  // one row, in every row
+  ExpectLogicalContent(0, kRowBytes, 0);  // one column, in every column
+  ExpectLogicalContent(8, 0, 0);          // one element
+}
+
+TEST_F(EdgeCases, AReadOnlySourceIsStoredAndReadWhereItIs) {
+  constexpr uint64_t kBytes = 3 * kMiB;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const std::vector<uint8_t> content = SomeBytes(kBytes, 11);
+  std::memcpy(memory, content.data(), kBytes);
+  ASSERT_EQ(mprotect(memory, kBytes, PROT_READ), 0);  // a write into it ends the program
+  TensorSource source;
+  source.name = "w";
+  source.dtype = DType::kU8;
+  source.shape = {kBytes};
+  source.content = {static_cast<const uint8_t*>(memory), kBytes};
+  Write(source, {.tile_bytes = kMiB, .codec = Codec::kAuto});
+  munmap(memory, kBytes);
+  ExpectHolds(content);
 }
 
 TEST_F(EdgeCases, AFortranOrderedArrayLargerThanTheBudgetIsStoredByItsLogicalContent) {

@@ -16,6 +16,13 @@ constexpr std::string_view kConvertTorch =
     "Load it where you trust it and save it with safetensors: "
     "torch.load(PATH, weights_only=True), then safetensors.torch.save_file(state_dict, "
     "'model.safetensors').";
+constexpr std::string_view kConvertProgram =
+    "Load it where you trust it, with torch.export.load(PATH), and save its state_dict with "
+    "safetensors.torch.save_file.";
+constexpr std::string_view kUnpack = "Unpack it and import the folder that comes out of it.";
+constexpr std::string_view kPullLfs =
+    "Run 'git lfs pull' where the pointers were cloned, then import again.";
+constexpr std::string_view kDownloadAgain = "Download it again.";
 constexpr std::string_view kConvertNpz = "Import it by itself, as a model of its own.";
 constexpr std::string_view kConvertKeras =
     "Load the model in its framework and save its weights with safetensors.numpy.save_file.";
@@ -37,11 +44,13 @@ constexpr Extension kExtensions[] = {
     {".bin", {"weights in a binary format, most often a pickle of PyTorch", kConvertTorch}},
     {".pt", {"a pickle of PyTorch", kConvertTorch}},
     {".pth", {"a pickle of PyTorch", kConvertTorch}},
+    {".pt2", {"an exported program of PyTorch", kConvertProgram}},
     {".ckpt", {"a checkpoint, most often a pickle of PyTorch", kConvertTorch}},
     {".pkl", {"a pickle", kConvertPickle}},
     {".pickle", {"a pickle", kConvertPickle}},
     {".joblib", {"a pickle of joblib", kConvertPickle}},
     {".npz", {"a zip of NumPy arrays", kConvertNpz}},
+    {".zip", {"a zip archive", kUnpack}},
     {".gguf", {"weights of llama.cpp", kConvertGguf}},
     {".ggml", {"weights of llama.cpp", kConvertGguf}},
     {".onnx", {"a graph of ONNX", kConvertOnnx}},
@@ -65,18 +74,26 @@ bool IsGitLfsPointer(std::string_view start) {
   return start.starts_with("version https://git-lfs");
 }
 
-std::string_view DescribeStranger(std::string_view start) {
-  // Length, then a brace: a safetensors file, whatever the length's bytes look like.
-  if (start.size() > 8 && start[8] == '{') return {};
+ForeignWeights DescribePlaceholder(std::string_view start) {
   if (IsGitLfsPointer(start)) {
-    return "a Git-LFS pointer: the file itself was not downloaded (run 'git lfs pull')";
+    return {"a Git-LFS pointer: the file itself was not downloaded (run 'git lfs pull')", kPullLfs};
   }
   std::string_view text = start;
   while (!text.empty() && (text[0] == ' ' || text[0] == '\n' || text[0] == '\r' || text[0] == '\t'))
     text.remove_prefix(1);
   if (StartsWithIgnoreCase(text, "<!doctype") || StartsWithIgnoreCase(text, "<html") ||
       StartsWithIgnoreCase(text, "<?xml")) {
-    return "a web page: most likely an error or a log-in page was saved instead of the file";
+    return {"a web page: most likely an error or a log-in page was saved instead of the file",
+            kDownloadAgain};
+  }
+  return {};
+}
+
+std::string_view DescribeStranger(std::string_view start) {
+  // Length, then a brace: a safetensors file, whatever the length's bytes look like.
+  if (start.size() > 8 && start[8] == '{') return {};
+  if (ForeignWeights placeholder = DescribePlaceholder(start); !placeholder.what.empty()) {
+    return placeholder.what;
   }
   if (start.starts_with("PK\x03\x04")) {
     return "a zip archive, as torch.save writes them (numpy.savez too: call it .npz); save it as "

@@ -19,12 +19,18 @@ bool HasSuffix(std::string_view file_name, std::string_view suffix);
 // to do: "a Git-LFS pointer; ...". Empty when it looks like neither of the usual strangers.
 std::string_view DescribeStranger(std::string_view start);
 
-// Weights in a format that is not imported (pickles, archives, other runtimes' files), by the
-// name's extension. Never opened, never unpickled.
+// Weights that are not imported, and what to do about it.
 struct ForeignWeights {
-  std::string_view what;     // "a pickle of PyTorch"; empty: not such a file
-  std::string_view convert;  // how to get safetensors out of it, a sentence
+  std::string_view what;    // "a pickle of PyTorch"; empty: not such a file
+  std::string_view remedy;  // how to get safetensors out of it, a sentence
 };
+
+// Of a format that is not imported (pickles, archives, other runtimes' files), by the name's
+// extension. Never unpickled.
 ForeignWeights DescribeForeignWeights(std::string_view file_name);
+
+// What stands where a file was not downloaded, a Git-LFS pointer or a web page, by its first bytes:
+// whatever its name says, it is no such file.
+ForeignWeights DescribePlaceholder(std::string_view start);
 
 }  // namespace tilekv

@@ -78,12 +78,15 @@ class ModelSourceOpener {
 
   // A file without a telling name, as the blobs of a download cache are.
   absl::Status AddByContent(const FolderFile& file) {
+    TILEKV_ASSIGN_OR_RETURN(std::string start, ReadStart(file));
+    if (ForeignWeights placeholder = DescribePlaceholder(start); !placeholder.what.empty()) {
+      return Invalid("'{}' is {}. {}", Printable(file.path), placeholder.what, placeholder.remedy);
+    }
     ForeignWeights foreign = DescribeForeignWeights(file.path);
     if (!foreign.what.empty()) {
       return Invalid("'{}' is {}, which is not imported and never unpickled. {}",
-                     Printable(file.path), foreign.what, foreign.convert);
+                     Printable(file.path), foreign.what, foreign.remedy);
     }
-    TILEKV_ASSIGN_OR_RETURN(std::string start, ReadStart(file));
     if (start.starts_with("\x93NUMPY")) return AddNpy(file);
     if (start.size() > kSafetensorsLengthBytes && start[kSafetensorsLengthBytes] == '{') {
       return AddSafetensors(file);
@@ -99,7 +102,7 @@ class ModelSourceOpener {
     TILEKV_ASSIGN_OR_RETURN(FolderListing listing,
                             ListFolder(*source_.fs_, path_, options_.exclude));
     TILEKV_ASSIGN_OR_RETURN(FolderPlan plan,
-                            PlanFolder(std::move(listing), path_, options_.include));
+                            PlanFolder(*source_.fs_, std::move(listing), path_, options_.include));
     std::optional<SafetensorsIndex> index;
     if (plan.kind == FolderKind::kIndexed) {
       TILEKV_ASSIGN_OR_RETURN(index, ReadIndex(plan));

@@ -117,16 +117,6 @@ TEST(ModelSource, AFileWithoutATellingNameIsKnownByItsContent) {
   EXPECT_THAT(ErrorOf(folder.Path("blobs/89ab")), HasSubstr("Git-LFS"));
 }
 
-TEST(ModelSource, PicklesAreRefusedWithTheWayToConvert) {
-  TestFolder folder;
-  for (const char* name : {"pytorch_model.bin", "m.pt", "m.pth", "m.ckpt"}) {
-    folder.Write(name, "PK\x03\x04");
-    std::string error = ErrorOf(folder.Path(name));
-    EXPECT_THAT(error, HasSubstr("never unpickled")) << name;
-    EXPECT_THAT(error, HasSubstr("safetensors")) << name;
-  }
-}
-
 TEST(ModelSource, AMissingPathIsNotFound) {
   TestFolder folder;
   EXPECT_EQ(GetReason(Open(folder.Path("none")).status()), Reason::kNotFound);
@@ -388,24 +378,6 @@ TEST(ModelSource, WhatIsNotThereIsCalledSo) {
   EXPECT_THAT(ErrorText(status), HasSubstr("none' is not there"));
 }
 
-TEST(ModelSource, WeightsOfOtherFormatsAreLeftOutAndListedWithSizes) {
-  TestFolder folder;
-  folder.Write("model.safetensors", SafetensorsFile({{"a", "x"}}));
-  folder.Write("pytorch_model.bin", "12345");
-  folder.Write("pytorch_model.bin.index.json", "{}");
-  folder.Write("onnx/model.onnx", "123");
-  folder.Write("m.gguf", "1");
-  folder.Write("tf_model.h5", "12");
-  folder.Write("a.PT", "");
-  auto source = Open(folder.Path());
-  ASSERT_TRUE(source.ok()) << source.status();
-  EXPECT_THAT(source->side_files(), IsEmpty());
-  EXPECT_THAT(Paths(source->left_out()),
-              ElementsAre("a.PT", "m.gguf", "onnx/model.onnx", "pytorch_model.bin",
-                          "pytorch_model.bin.index.json", "tf_model.h5"));
-  EXPECT_EQ(source->left_out()[3].size_bytes, 5u);
-}
-
 TEST(ModelSource, AGitLfsPointerOrAWebPageUnderAWeightsNameIsCalledByItsName) {
   TestFolder folder;
   folder.Write("model-1.safetensors", SafetensorsFile({{"a", "x"}}));
@@ -425,40 +397,6 @@ TEST(ModelSource, ASideFileThatIsAGitLfsPointerIsAWarning) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_THAT(source->warnings(), ElementsAre(HasSubstr("Git-LFS pointers")));
   EXPECT_THAT(Paths(source->side_files()), ElementsAre("tokenizer.json"));
-}
-
-TEST(ModelSource, IncludeTakesLeftOutFilesAsSideFiles) {
-  TestFolder folder;
-  folder.Write("model.safetensors", SafetensorsFile({{"a", "x"}}));
-  folder.Write("onnx/model.onnx", "123");
-  folder.Write("pytorch_model.bin", "12345");
-  auto source = Open(folder.Path(), {.include = {"*.onnx"}});
-  ASSERT_TRUE(source.ok()) << source.status();
-  EXPECT_THAT(Paths(source->side_files()), ElementsAre("onnx/model.onnx"));
-  EXPECT_THAT(Paths(source->left_out()), ElementsAre("pytorch_model.bin"));
-}
-
-TEST(ModelSource, ExcludedFilesAndFoldersAreLeftOutWithTheirSizes) {
-  TestFolder folder;
-  folder.Write("model.safetensors", SafetensorsFile({{"a", "x"}}));
-  folder.Write("logs/a.txt", "123");
-  folder.Write("logs/deep/b.txt", "45");
-  folder.Write("README.md", "1");
-  auto source = Open(folder.Path(), {.exclude = {"logs", "*.md"}});
-  ASSERT_TRUE(source.ok()) << source.status();
-  EXPECT_THAT(Paths(source->left_out()), ElementsAre("README.md", "logs/"));
-  EXPECT_EQ(source->left_out()[1].size_bytes, 5u);
-}
-
-TEST(ModelSource, HiddenFoldersAreLeftOutAndHiddenFilesTravel) {
-  TestFolder folder;
-  folder.Write("model.safetensors", SafetensorsFile({{"a", "x"}}));
-  folder.Write(".git/lfs/objects/xx", "123");
-  folder.Write(".gitattributes", "");
-  auto source = Open(folder.Path());
-  ASSERT_TRUE(source.ok()) << source.status();
-  EXPECT_THAT(Paths(source->side_files()), ElementsAre(".gitattributes"));
-  EXPECT_THAT(Paths(source->left_out()), ElementsAre(".git/"));
 }
 
 TEST(ModelSource, NamesThatCannotBeKeptAreRefused) {
@@ -486,19 +424,6 @@ TEST(ModelSource, NpyFilesBesideSafetensorsAreSideFiles) {
   auto source = Open(folder.Path());
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_THAT(Paths(source->side_files()), ElementsAre("stats.npy"));
-}
-
-TEST(ModelSource, AFolderWithNothingToImportSaysWhatThereIs) {
-  TestFolder folder;
-  EXPECT_THAT(ErrorOf(folder.Path()), HasSubstr("among its 0 files"));
-  folder.Write("config.json", "{}");
-  EXPECT_THAT(ErrorOf(folder.Path()), HasSubstr("among its 1 files"));
-  folder.Write("pytorch_model.bin", "12345");
-  std::string error = ErrorOf(folder.Path());
-  EXPECT_THAT(error, HasSubstr("'pytorch_model.bin' (5 B"));
-  EXPECT_THAT(error, HasSubstr("torch.load"));
-  folder.Write("unet/model.safetensors", SafetensorsFile({{"a", "x"}}));
-  EXPECT_THAT(ErrorOf(folder.Path()), HasSubstr("sub-folder 'unet'"));
 }
 
 // --- reading ---

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "fmt/format.h"
@@ -11,6 +12,7 @@
 #include "kvstore/base/status.h"
 #include "tensor_chunking/formats/file_kinds.h"
 #include "tensor_chunking/formats/output_file.h"
+#include "tensor_chunking/formats/safetensors_header.h"
 #include "tensor_chunking/formats/text_list.h"
 #include "tensor_chunking/relative_path.h"
 
@@ -154,42 +156,73 @@ absl::StatusOr<std::string> ChooseIndex(const std::vector<FolderFile>& files,
   return found.empty() ? std::string() : found[0];
 }
 
-// Why a file is no side file; empty when it is one.
-std::string ForeignReason(std::string_view path) {
-  std::string_view name = FileName(path);
-  if (name.ends_with(".bin.index.json")) return "an index of weights that are left out";
-  if (AtTop(path) && name.ends_with(kIndexSuffix)) return "another index than the one followed";
-  return std::string(DescribeForeignWeights(name).what);
+// What a file of a telling name really is; empty: what its name says. One that cannot be read is
+// left out anyway.
+ForeignWeights Placeholder(FileSystem& fs, std::string_view root, const FolderFile& file) {
+  absl::StatusOr<std::unique_ptr<File>> opened =
+      fs.Open(fmt::format("{}/{}", root, file.path), FileSystem::OpenMode::kRead);
+  if (!opened.ok()) return {};
+  std::string start(std::min<uint64_t>(kSafetensorsStartBytes, file.info.size_bytes), '\0');
+  absl::StatusOr<uint64_t> read =
+      (*opened)->Read(0, {reinterpret_cast<uint8_t*>(start.data()), start.size()});
+  if (!read.ok()) return {};
+  start.resize(*read);
+  return DescribePlaceholder(start);
 }
 
-absl::Status NothingToImport(const FolderPlan& plan, std::string_view root) {
-  std::vector<std::string> foreign;
-  std::string convert;
-  for (const LeftOutFile& file : plan.left_out) {
-    foreign.push_back(
-        fmt::format("'{}' ({}; {})", Printable(file.path), FormatSize(file.size_bytes), file.why));
-    if (convert.empty()) convert = DescribeForeignWeights(FileName(file.path)).convert;
+// Why a file is no side file; empty when it is one.
+ForeignWeights ForeignReason(FileSystem& fs, std::string_view root, const FolderFile& file) {
+  std::string_view name = FileName(file.path);
+  if (name.ends_with(".bin.index.json")) return {"an index of weights that are left out", {}};
+  if (AtTop(file.path) && name.ends_with(kIndexSuffix)) {
+    return {"another index than the one followed", {}};
   }
-  std::string inner;
+  ForeignWeights by_name = DescribeForeignWeights(name);
+  if (by_name.what.empty()) return {};
+  ForeignWeights placeholder = Placeholder(fs, root, file);
+  return placeholder.what.empty() ? by_name : placeholder;
+}
+
+// "'pytorch_model.bin' (5 B; a pickle of PyTorch)"
+std::string Described(const LeftOutFile& file) {
+  return fmt::format("'{}' ({}; {})", Printable(file.path), FormatSize(file.size_bytes), file.why);
+}
+
+// `included` are those of plan.rest that would have been left out.
+absl::Status NothingToImport(const FolderPlan& plan, const std::vector<LeftOutFile>& included,
+                             std::string_view root) {
   for (const FolderFile& file : plan.rest) {
-    if (inner.empty() && HasSuffix(file.path, ".safetensors")) {
-      inner = file.path.substr(0, file.path.rfind('/'));
-    }
-  }
-  if (!inner.empty()) {
+    if (!HasSuffix(file.path, ".safetensors")) continue;
     return Invalid(
         "'{}' holds no weights itself; its sub-folder '{}' does: import that folder as a model of "
         "its own",
-        Printable(root), Printable(inner));
+        Printable(root), Printable(file.path.substr(0, file.path.rfind('/'))));
   }
-  if (foreign.empty()) {
+  if (plan.left_out.empty() && included.empty()) {
     return Invalid(
         "'{}' holds no weights to import: no .safetensors, .npy or .npz file among its {} "
         "files",
         Printable(root), FormatCount(plan.rest.size()));
   }
-  return Invalid("'{}' holds no .safetensors, .npy or .npz file. Not imported: {}. {}",
-                 Printable(root), ListForMessage(foreign), convert);
+  std::string text = fmt::format("'{}' holds no .safetensors, .npy or .npz file", Printable(root));
+  std::vector<std::string> remedies;  // in order, each once
+  auto list = [&](std::string_view what, const std::vector<LeftOutFile>& files) {
+    if (files.empty()) return;
+    std::vector<std::string> shown;
+    for (const LeftOutFile& file : files) {
+      shown.push_back(Described(file));
+      bool known = std::find(remedies.begin(), remedies.end(), file.remedy) != remedies.end();
+      if (!file.remedy.empty() && !known) remedies.push_back(file.remedy);
+    }
+    text += fmt::format(". {}: {}", what, ListForMessage(shown));
+  };
+  list("Included, but files beside tensors make no model alone", included);
+  list("Not imported", plan.left_out);
+  if (!included.empty()) {
+    text += ". To keep such a file as it is: 'tilekv kv put KEY FILE --chunked'";
+  }
+  for (const std::string& remedy : remedies) text += (text.ends_with('.') ? " " : ". ") + remedy;
+  return Invalid("{}", text);
 }
 
 }  // namespace
@@ -207,9 +240,10 @@ absl::StatusOr<FolderListing> ListFolder(FileSystem& fs, const std::string& root
   return Walk(fs, root, exclude).Run();
 }
 
-absl::StatusOr<FolderPlan> PlanFolder(FolderListing listing, std::string_view root,
+absl::StatusOr<FolderPlan> PlanFolder(FileSystem& fs, FolderListing listing, std::string_view root,
                                       const std::vector<std::string>& include) {
   FolderPlan plan;
+  std::vector<LeftOutFile> included;
   TILEKV_ASSIGN_OR_RETURN(plan.index, ChooseIndex(listing.files, root));
   auto at_top = [&](std::string_view suffix) {
     return std::any_of(listing.files.begin(), listing.files.end(), [&](const FolderFile& file) {
@@ -230,14 +264,21 @@ absl::StatusOr<FolderPlan> PlanFolder(FolderListing listing, std::string_view ro
       plan.weights.push_back(std::move(file));
       continue;
     }
-    std::string why = ForeignReason(file.path);
-    if (why.empty() || MatchesAny(include, file.path)) {
+    ForeignWeights foreign = ForeignReason(fs, root, file);
+    if (foreign.what.empty()) {
+      plan.rest.push_back(std::move(file));
+      continue;
+    }
+    LeftOutFile left_out{file.path, file.info.size_bytes, std::string(foreign.what),
+                         std::string(foreign.remedy)};
+    if (MatchesAny(include, file.path)) {
+      included.push_back(std::move(left_out));
       plan.rest.push_back(std::move(file));
     } else {
-      plan.left_out.push_back({file.path, file.info.size_bytes, std::move(why)});
+      plan.left_out.push_back(std::move(left_out));
     }
   }
-  if (plan.index.empty() && plan.weights.empty()) return NothingToImport(plan, root);
+  if (plan.index.empty() && plan.weights.empty()) return NothingToImport(plan, included, root);
   return plan;
 }
 

@@ -1,5 +1,6 @@
-// The files of a model's folder, sorted into weights, side files and what is left out. Names and
-// sizes only; no file is opened.
+// The files of a model's folder, sorted into weights, side files and what is left out, by names and
+// sizes. Of files that their names call weights of another format the first bytes are looked at
+// too: a Git-LFS pointer is called so; no other file is opened.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct LeftOutFile {
   std::string path;
   uint64_t size_bytes = 0;  // of a folder: of all files in it
   std::string why;
+  std::string remedy = {};  // a sentence; empty where nothing is to be done
 };
 
 // Globs as the shell has them (`*`, `?`, `[...]`); `*` also matches '/'. A glob without '/' is held
@@ -52,9 +54,9 @@ struct FolderPlan {
 // Decides what the folder holds. An index of safetensors shards comes first, then safetensors files
 // beside each other, then .npy and .npz files; only those directly in the folder are weights, in
 // sub-folders they are side files. Weights in other formats are left out unless `include` matches
-// them: then they are side files. INVALID_FILE when there is nothing to import, with what was found
-// and how to convert it.
-absl::StatusOr<FolderPlan> PlanFolder(FolderListing listing, std::string_view root,
+// them: then they are side files, which alone make no model. INVALID_FILE when there is nothing to
+// import, with what was found, included files too, and what to do with it.
+absl::StatusOr<FolderPlan> PlanFolder(FileSystem& fs, FolderListing listing, std::string_view root,
                                       const std::vector<std::string>& include);
 
 }  // namespace tilekv
