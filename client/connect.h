@@ -20,7 +20,8 @@ struct ConnectOptions {
 };
 
 // `uri` is tilekv://HOST[:PORT][,HOST...], file:DIR, or DIR. Of several hosts the first that
-// answers is used, and the connect timeout is for all of them. NODE_UNAVAILABLE names the addresses
+// answers is used, and the connect timeout is for all of them; where it is a node of a cluster, the
+// others take its place when it goes away. NODE_UNAVAILABLE names the addresses
 // and what to check; a directory's errors are those of OpenEmbeddedStore.
 absl::StatusOr<std::unique_ptr<KvStore>> Connect(std::string_view uri,
                                                  const ConnectOptions& options = {});

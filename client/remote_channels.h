@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "client/grpc_call.h"
 #include "client/remote_node.h"
 #include "kvstore/base/buffer_pool.h"
+#include "kvstore/grpc/blocking_stream.h"
+#include "kvstore/grpc/grpc_call.h"
 #include "kvstore/node/node_service.h"
 #include "tilekv/v1/service.grpc.pb.h"
 
@@ -20,13 +21,19 @@ namespace tilekv {
 // Thread-safe.
 class RemoteChannels {
  public:
-  RemoteChannels(const std::string& address, const RemoteOptions& options);
+  // `target` is for gRPC, `address` for people.
+  RemoteChannels(const std::string& target, const std::string& address,
+                 const RemoteOptions& options);
 
   const std::string& address() const { return address_; }
   const RemoteOptions& options() const { return options_; }
   v1::Node::Stub& control() { return *control_; }
   // The next connection in turn, for a bulk call.
   grpc::GenericStub& NextBulk();
+  // The same for one that is driven by blocking steps.
+  BlockingStream NewStream(const char* method, const CallContext& context) {
+    return BlockingStream(NextBulk(), method, address_, options_.progress_timeout_ms, context);
+  }
   BufferPool& pool() { return *pool_; }
 
  private:

@@ -1,39 +1,22 @@
 #include "client/remote_node.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "client/remote_channels.h"
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
+#include "kvstore/grpc/channel_arguments.h"
 
 namespace tilekv {
 namespace {
 
 constexpr int64_t kPoolIdleBytes = 8 * kMiB;
-constexpr int kLookaheadBytes = 8 * static_cast<int>(kMiB);
-constexpr int kMaxFrameBytes = (1 << 24) - 1;
-constexpr int kKeepaliveMs = 10'000;
-
-grpc::ChannelArguments ChannelArgumentsFor(int connection) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxReceiveBytes));
-  arguments.SetInt("grpc.http2.max_frame_size", kMaxFrameBytes);
-  arguments.SetInt("grpc.http2.lookahead_bytes", kLookaheadBytes);
-  arguments.SetInt("grpc.http2.bdp_probe", 0);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // A node that was restarted is found again within two seconds of its return.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
-  // Without a pool of its own and an argument that differs, gRPC shares one connection.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt("tilekv.connection", connection);
-  return arguments;
-}
-
 // For what a node may keep a caller waiting, and so for how long before it is taken to hang.
 enum class Waits {
   kToRead,   // progress_timeout_ms
@@ -79,6 +62,8 @@ class RemoteNode : public NodeService {
   TILEKV_REMOTE_CALL(Collect, CollectResponse, Waits::kToWalk)
   TILEKV_REMOTE_CALL(Fsck, FsckResponse, Waits::kToWalk)
   TILEKV_REMOTE_CALL(Recode, RecodeResponse, Waits::kToWalk)
+  TILEKV_REMOTE_CALL(ClusterStatus, ClusterStatusResponse, Waits::kToRead)
+  TILEKV_REMOTE_CALL(ChangeCluster, ChangeClusterResponse, Waits::kToWrite)
 #undef TILEKV_REMOTE_CALL
 
   absl::StatusOr<std::unique_ptr<SessionKeeper>> KeepSession(const std::string& token,
@@ -107,23 +92,9 @@ class RemoteNode : public NodeService {
   template <typename Request, typename Response, typename Start>
   absl::StatusOr<Response> Unary(Start start, const char* name, Waits waits, const Request& request,
                                  const CallContext& context) {
-    TILEKV_RETURN_IF_ERROR(context.Check());
-    grpc::ClientContext call;
-    SetDeadline(context, call);
-    CallWatch watch(&call);
-    int64_t timeout_ms = TimeoutMs(waits);
-    watch.SetStallTimeout(timeout_ms);
-    Response response;
-    start(&call, &request, &response, [&watch](grpc::Status status) { watch.Done(status); });
-    grpc::Status status = watch.Wait(context);
-    if (status.ok()) return response;
-    if (watch.stalled()) {
-      return Stalled(
-          fmt::format("node {} did not answer {} within {} ms: it hangs, or the network "
-                      "to it is broken",
-                      channels_->address(), name, timeout_ms));
-    }
-    return FromGrpc(status, call, context, channels_->address());
+    return CallUnary<Response>([&](grpc::ClientContext* call, Response* response,
+                                   auto done) { start(call, &request, response, std::move(done)); },
+                               name, TimeoutMs(waits), channels_->address(), context);
   }
 
   int64_t TimeoutMs(Waits waits) const {
@@ -137,11 +108,12 @@ class RemoteNode : public NodeService {
 
 }  // namespace
 
-RemoteChannels::RemoteChannels(const std::string& address, const RemoteOptions& options)
+RemoteChannels::RemoteChannels(const std::string& target, const std::string& address,
+                               const RemoteOptions& options)
     : address_(address), options_(options), pool_(BufferPool::Create(kPoolIdleBytes)) {
   for (int i = 0; i < std::max(1, options.connections); ++i) {
-    auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                             ChannelArgumentsFor(i));
+    auto channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                             BulkChannelArguments(i));
     if (i == 0) control_ = v1::Node::NewStub(channel);
     bulk_.push_back(std::make_unique<grpc::GenericStub>(channel));
   }
@@ -149,10 +121,14 @@ RemoteChannels::RemoteChannels(const std::string& address, const RemoteOptions& 
 
 grpc::GenericStub& RemoteChannels::NextBulk() { return *bulk_[next_++ % bulk_.size()]; }
 
-absl::StatusOr<std::shared_ptr<NodeService>> ConnectNode(const std::string& address,
-                                                         const RemoteOptions& options,
-                                                         const CallContext& context) {
-  auto node = std::make_shared<RemoteNode>(std::make_shared<RemoteChannels>(address, options));
+namespace {
+
+absl::StatusOr<std::shared_ptr<NodeService>> ConnectTarget(const std::string& target,
+                                                           const std::string& address,
+                                                           const RemoteOptions& options,
+                                                           const CallContext& context) {
+  auto node =
+      std::make_shared<RemoteNode>(std::make_shared<RemoteChannels>(target, address, options));
   auto info = node->Info({}, context.WithTimeout(options.connect_timeout_ms));
   if (info.ok()) return node;
   if (GetReason(info.status()) != Reason::kDeadlineExceeded) return info.status();
@@ -161,6 +137,47 @@ absl::StatusOr<std::shared_ptr<NodeService>> ConnectNode(const std::string& addr
       fmt::format("node {} did not answer within {} ms. Check that tilekv-server runs there, that "
                   "the address is right and that no firewall is between",
                   address, options.connect_timeout_ms));
+}
+
+// "10.0.0.5:7070"; empty where the host has no IPv4 address.
+std::string ResolveV4(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || address[0] == '[') return "";
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.substr(0, colon).c_str(), nullptr, &hints, &found) != 0) return "";
+  std::array<char, INET_ADDRSTRLEN> text{};
+  const auto* v4 = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
+  const char* shown = inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+  freeaddrinfo(found);
+  return shown == nullptr ? "" : std::string(shown) + address.substr(colon);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<NodeService>> ConnectNode(const std::string& address,
+                                                         const RemoteOptions& options,
+                                                         const CallContext& context) {
+  return ConnectTarget(address, address, options, context);
+}
+
+absl::StatusOr<std::shared_ptr<NodeService>> ConnectAnyNode(
+    const std::vector<std::string>& addresses, const RemoteOptions& options,
+    const CallContext& context) {
+  // gRPC takes several addresses as one target, and goes on at the next by itself; of IPv4 only.
+  std::string resolved;
+  std::string text;
+  for (const std::string& address : addresses) {
+    text += (text.empty() ? "" : ",") + address;
+    // One that is not known just now is left out: the others will do.
+    if (const std::string v4 = ResolveV4(address); !v4.empty()) {
+      resolved += (resolved.empty() ? "ipv4:" : ",") + v4;
+    }
+  }
+  if (resolved.empty()) return ConnectNode(addresses.front(), options, context);
+  return ConnectTarget(resolved, text, options, context);
 }
 
 }  // namespace tilekv

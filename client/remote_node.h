@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/call_context.h"
@@ -32,6 +33,13 @@ struct RemoteOptions {
 absl::StatusOr<std::shared_ptr<NodeService>> ConnectNode(const std::string& address,
                                                          const RemoteOptions& options = {},
                                                          const CallContext& context = {});
+
+// Nodes of one cluster, of which any will do: calls go to one of them, the first of the list if it
+// answers, and when the connection to it breaks those that come after go to the next. As the other
+// one in everything else.
+absl::StatusOr<std::shared_ptr<NodeService>> ConnectAnyNode(
+    const std::vector<std::string>& addresses, const RemoteOptions& options = {},
+    const CallContext& context = {});
 
 // Addresses are HOST:PORT.
 class RemoteTransport : public Transport {

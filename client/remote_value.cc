@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "client/blocking_stream.h"
 #include "client/remote_channels.h"
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
@@ -63,7 +62,7 @@ absl::StatusOr<v1::PutValueOutcome> RemotePutValue(RemoteChannels& channels,
                                                    const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
   std::string what = fmt::format("key '{}'", Printable(header.key()));
-  BlockingStream stream(channels, kPutValue, context);
+  BlockingStream stream = channels.NewStream(kPutValue, context);
   v1::PutValueRequest first;
   *first.mutable_header() = header;
   std::string text;
@@ -93,7 +92,7 @@ absl::StatusOr<v1::BatchPutResponse> RemoteBatchPut(RemoteChannels& channels,
                                                     const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
   const std::string what = "a batch of keys";
-  BlockingStream stream(channels, kBatchPut, context);
+  BlockingStream stream = channels.NewStream(kBatchPut, context);
   std::string text;
   if (!stream.Write(ToBuffer(request.SerializeAsString()), false) || !stream.Read(text)) {
     return Broken(stream, channels, what);

@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import cli_test_base
-from cli_test_base import DIFFERS, USAGE, CliTest, damage_payloads, write_safetensors
+from cli_test_base import DIFFERS, DONE, USAGE, CliTest, damage_payloads, write_safetensors
 
 
 class Codecs(CliTest):
@@ -25,6 +25,11 @@ class Codecs(CliTest):
 
     def import_with(self, codec, model="m"):
         self.tilekv("model", "import", model, self.source, "--codec", codec)
+
+    def renewed(self):
+        path = self.path("renewed.safetensors")
+        write_safetensors(path, {"weights": self.weights + 1, "counts": self.counts + 1})
+        return path
 
     def encodings(self, tensor, model="m"):
         shown = self.as_json("manifest", "show", model, "--tensor", tensor, "--tiles")
@@ -65,9 +70,18 @@ class Codecs(CliTest):
     def test_a_second_import_with_another_codec_stores_nothing_new(self):
         self.import_with("none")
         before = self.stored_bytes()
-        self.import_with("planes", "other")
+        remark = "'tilekv store recode other --codec planes'"
+        second = self.run_raw("model", "import", "other", self.source, "--codec", "planes")
+        self.assertEqual(second.returncode, DONE, second.stderr)
+        self.assertIn(remark, second.stderr.decode())
         self.assertLess(self.stored_bytes() - before, 100_000)
         self.assertEqual(self.encodings("weights", "other"), {"none"})
+        # Nothing to say where no codec was asked for, or everything is new.
+        for words in (("more", self.source), ("new", self.renewed(), "--codec", "planes")):
+            self.assertNotIn(b"recode", self.run_raw("model", "import", *words).stderr)
+        # What the remark says to do does it.
+        self.tilekv("store", "recode", "other", "--codec", "planes")
+        self.assertEqual(self.encodings("weights", "other"), {"planes(4)"})
 
     def test_recode_changes_what_is_stored_and_no_version(self):
         self.import_with("none")

@@ -54,6 +54,8 @@ const std::vector<NounSpec>& Nouns() {
       {"manifest", "how a model's matrices are cut and where the tiles are"},
       {"tensor", "tensors of a model, and slices of them"},
       {"store", "the store itself"},
+      {"cluster", "a cluster of nodes: making it, its state, its settings"},
+      {"node", "the nodes of a cluster"},
   };
   return nouns;
 }
@@ -71,6 +73,8 @@ const std::vector<CommandSpec>& Commands() {
     Append(all, ManifestCommandSpecs());
     Append(all, TensorCommandSpecs());
     Append(all, StoreCommandSpecs());
+    Append(all, ClusterCommandSpecs());
+    Append(all, NodeCommandSpecs());
     return all;
   }();
   return commands;

@@ -86,6 +86,8 @@ std::vector<CommandSpec> ModelVersionCommandSpecs();
 std::vector<CommandSpec> ManifestCommandSpecs();
 std::vector<CommandSpec> TensorCommandSpecs();
 std::vector<CommandSpec> StoreCommandSpecs();
+std::vector<CommandSpec> ClusterCommandSpecs();
+std::vector<CommandSpec> NodeCommandSpecs();
 std::vector<CommandSpec> CompletionCommandSpecs();
 CommandSpec PerfSpec();
 // Of the store's commands.

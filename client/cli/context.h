@@ -18,6 +18,7 @@
 #include "kvstore/base/mutex.h"
 #include "kvstore/kv_store.h"
 #include "kvstore/model_name.h"
+#include "kvstore/placement/cluster_map.h"
 
 namespace tilekv {
 
@@ -33,6 +34,18 @@ struct StoreRequest {
 using StoreOpener =
     std::function<absl::StatusOr<std::unique_ptr<KvStore>>(const StoreRequest& request)>;
 
+struct ClusterInitRequest {
+  std::string etcd;     // URLs, with commas; empty: as the environment has it
+  std::string cluster;  // the same
+  ClusterSettings settings;
+  std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
+  std::string user;
+  std::string password_file;
+};
+using ClusterMaker = std::function<absl::StatusOr<ClusterMap>(const ClusterInitRequest& request)>;
+
 // What differs between the program and a test of it.
 struct Surroundings {
   std::FILE* in = stdin;
@@ -42,6 +55,7 @@ struct Surroundings {
   Clock* clock = nullptr;
   std::shared_ptr<CancelToken> cancel;
   StoreOpener open_store;
+  ClusterMaker init_cluster;
 };
 
 class Context {
@@ -57,6 +71,9 @@ class Context {
   // Opened at the first call, with the access of the command. INVALID_ARGUMENT where no store is
   // named.
   absl::StatusOr<KvStore*> Store(std::optional<uint64_t> max_object_bytes = std::nullopt);
+  absl::StatusOr<ClusterMap> InitCluster(const ClusterInitRequest& request) const {
+    return surroundings_.init_cluster(request);
+  }
   // For a command that only some of its flags make a changing one; before Store.
   void set_access(Access access) { access_ = access; }
   // A model's name; a store in it becomes this command's store. INVALID_ARGUMENT where two

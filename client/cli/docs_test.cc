@@ -34,7 +34,7 @@ void ExpectPage(const std::string& name, const std::string& made) {
   const std::string page = ReadPage(name + ".md");
   EXPECT_TRUE(page == made) << "docs/" << name << ".md is not what the program says. "
                             << Difference(page, made) << "\nBring it up to date: build tilekv-docs,"
-                            << " then BUILD/client/cli/tilekv-docs " << name << " > docs/" << name
+                            << " then BUILD/bin/tilekv-docs " << name << " > docs/" << name
                             << ".md";
 }
 

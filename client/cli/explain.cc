@@ -15,6 +15,8 @@ constexpr std::string_view kNodeScheme = "tilekv://";
 // What whole leaves and blocks add to a sensible read.
 constexpr double kReadTooMuch = 1.1;
 constexpr char kRest[] = "rest";
+// In less, beginning and ending are much of all.
+constexpr double kShortSeconds = 0.5;
 
 // "": the store is in this process.
 std::string NodeOf(const std::string& uri) {
@@ -26,63 +28,72 @@ double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 std::string Percent(double share) { return fmt::format("{:.0f} %", share * 100); }
 
 using Part = Explanation::Part;
-using Of = Explanation::Of;
+using Block = Explanation::Block;
 
-// In the time of all threads; a thread beside them has its own.
-double Weight(const Explanation& explanation, const Part& part) {
-  const double nanos = static_cast<double>(part.nanos);
-  switch (part.of) {
-    case Of::kThreads:
-      return nanos;
-    case Of::kOneAlone:
-      return nanos * std::max(explanation.run.threads, 1);
-    case Of::kOneBeside:
-      return 0;
-  }
-  return 0;
-}
+bool TookLonger(const Part& a, const Part& b) { return a.nanos > b.nanos; }
 
-double WeightOfAll(const Explanation& explanation) {
-  double sum = 0;
-  for (const Part& part : explanation.parts) sum += Weight(explanation, part);
-  return sum;
-}
-
-double RunNanos(const Explanation& explanation) {
-  return explanation.run.seconds * 1e9 * explanation.run.threads;
-}
-
-// Keeps what took time, most first, and what is left of the run.
-void SetParts(Explanation& explanation, std::vector<Part> parts) {
+// Adds a block of what took time, most first, and what is left of `all_nanos`.
+void AddBlock(Explanation& explanation, Block block, std::vector<Part> parts, int64_t all_nanos,
+              const std::string& rest) {
+  int64_t known_nanos = 0;
   for (Part& part : parts) {
-    if (part.nanos > 0) explanation.parts.push_back(std::move(part));
+    if (part.nanos <= 0) continue;
+    known_nanos += part.nanos;
+    block.parts.push_back(std::move(part));
   }
-  if (explanation.parts.empty()) return;
-  const double rest = RunNanos(explanation) - WeightOfAll(explanation);
-  if (rest > 0) {
-    explanation.parts.push_back({kRest,
-                                 "on nothing of this (setting up, handing over, nothing to do)",
-                                 "not known", static_cast<int64_t>(rest)});
+  if (block.parts.empty()) return;
+  std::stable_sort(block.parts.begin(), block.parts.end(), TookLonger);
+  // Clocks of many threads may have seen a little more than there was.
+  block.nanos = std::max(all_nanos, known_nanos);
+  if (block.nanos > known_nanos) {
+    block.parts.push_back({kRest, rest, "not known", block.nanos - known_nanos});
   }
-  std::stable_sort(explanation.parts.begin(), explanation.parts.end(),
-                   [&](const Part& a, const Part& b) {
-                     return ShareOf(explanation, a) > ShareOf(explanation, b);
-                   });
+  explanation.blocks.push_back(std::move(block));
 }
 
-const Part* FindPart(const Explanation& explanation, std::string_view key) {
-  for (const Part& part : explanation.parts) {
-    if (part.key == key) return &part;
-  }
-  return nullptr;
+// Of the threads that do the work, added up.
+void AddThreads(Explanation& explanation, std::vector<Part> parts) {
+  const int threads = explanation.run.threads;
+  const std::string head = threads == 0   ? "TIME OF ALL THREADS"
+                           : threads == 1 ? "TIME OF 1 THREAD"
+                                          : fmt::format("TIME OF {} THREADS, ADDED UP", threads);
+  AddBlock(explanation, {.key = "threads", .head = head, .whose = "the time"}, std::move(parts),
+           static_cast<int64_t>(explanation.run.seconds * 1e9 * threads),
+           "on nothing of this (setting up, handing over, nothing to do)");
 }
 
-// Readers that wait for memory wait for whoever takes what they have read: where that is a slow
-// destination, memory is not what is missing.
-const Part& LimitOf(const Explanation& explanation) {
-  const Part* destination = FindPart(explanation, "destination");
-  bool writes_mostly = destination != nullptr && ShareOf(explanation, *destination) >= 0.5;
-  return writes_mostly ? *destination : explanation.parts.front();
+// Of the one beside them that writes what they have read.
+void AddWriter(Explanation& explanation, int64_t destination_nanos) {
+  AddBlock(explanation,
+           {.key = "writer",
+            .head = "BESIDE THEM, TIME OF THE THREAD THAT WRITES",
+            .whose = "the writing thread's time"},
+           {{"destination", "writing the destination", "the destination", destination_nanos}},
+           static_cast<int64_t>(explanation.run.seconds * 1e9),
+           "waiting for the others, and setting up");
+}
+
+struct Largest {
+  const Block* block;
+  const Part* part;
+  double share() const { return ShareOf(*block, *part); }
+  double rest_share() const {
+    const Part& last = block->parts.back();
+    return last.key == kRest ? ShareOf(*block, last) : 0;
+  }
+};
+
+// Of all that is known. Readers that wait for memory wait for whoever takes what they have read:
+// where that is a slow destination, memory is not what is missing.
+Largest FindLargest(const Explanation& explanation) {
+  const Block& first = explanation.blocks.front();
+  Largest largest{&first, &first.parts.front()};
+  for (const Block& block : explanation.blocks) {
+    Largest other{&block, &block.parts.front()};
+    const bool writes_mostly = block.key == "writer" && other.share() >= 0.5;
+    if (writes_mostly || other.share() > largest.share()) largest = other;
+  }
+  return largest;
 }
 
 std::vector<std::string> AdviceFor(const Explanation& explanation, std::string_view key) {
@@ -118,11 +129,21 @@ std::vector<std::string> AdviceFor(const Explanation& explanation, std::string_v
 }
 
 void Conclude(Explanation& explanation) {
-  if (explanation.parts.empty()) return;
-  const Part& limit = LimitOf(explanation);
-  explanation.limit = fmt::format("{}: {} of the time was spent {}", limit.who,
-                                  Percent(ShareOf(explanation, limit)), limit.what);
-  explanation.advice = AdviceFor(explanation, limit.key);
+  if (explanation.blocks.empty()) return;
+  const Largest largest = FindLargest(explanation);
+  const Part& part = *largest.part;
+  if (largest.share() >= largest.rest_share()) {
+    explanation.limit = fmt::format("{}: {} of {} was spent {}", part.who, Percent(largest.share()),
+                                    largest.block->whose, part.what);
+    explanation.advice = AdviceFor(explanation, part.key);
+  } else {
+    const double seconds = explanation.run.seconds;
+    explanation.limit = fmt::format(
+        "not known{}: the largest part was {} ({}) with {} of {}, and {} is the rest",
+        seconds < kShortSeconds ? fmt::format(", {:.3f} s are too short to tell", seconds) : "",
+        part.what, part.who, Percent(largest.share()), largest.block->whose,
+        Percent(largest.rest_share()));
+  }
   const auto asked = static_cast<double>(explanation.asked_bytes);
   const auto received = static_cast<double>(explanation.received_bytes);
   if (asked == 0 || received <= asked * kReadTooMuch) return;
@@ -158,15 +179,14 @@ Explanation ExplainRead(const ExplainedRun& run, const ReadStats& stats,
                   .retries = stats.retries,
                   .slowest = stats.slowest};
   const std::string node = NodeOf(run.store_uri);
-  SetParts(out, {{"fetch", node.empty() ? "reading the store's disk" : "waiting for node " + node,
-                  node.empty() ? "the disk" : "the network or the node", stats.times.fetch_nanos},
-                 {"verify", "verifying", "the processor", stats.times.verify_nanos},
-                 {"decode", "decoding", "the processor", stats.times.decode_nanos},
-                 {"place", "copying to where it goes", "the processor", stats.times.place_nanos},
-                 {"budget", "waiting for memory", "memory", stats.budget_nanos},
-                 {"retry", "waiting to try again", "the node", stats.retry_nanos},
-                 {"destination", "writing the destination", "the destination", destination_nanos,
-                  Of::kOneBeside}});
+  AddThreads(out, {{"fetch", node.empty() ? "reading the store's disk" : "waiting for node " + node,
+                    node.empty() ? "the disk" : "the network or the node", stats.times.fetch_nanos},
+                   {"verify", "verifying", "the processor", stats.times.verify_nanos},
+                   {"decode", "decoding", "the processor", stats.times.decode_nanos},
+                   {"place", "copying to where it goes", "the processor", stats.times.place_nanos},
+                   {"budget", "waiting for memory", "memory", stats.budget_nanos},
+                   {"retry", "waiting to try again", "the node", stats.retry_nanos}});
+  AddWriter(out, destination_nanos);
   Conclude(out);
   return out;
 }
@@ -176,34 +196,29 @@ Explanation ExplainWrite(const ExplainedRun& run, const WriteCost& cost) {
   out.retries = cost.put.retries;
   const std::string node = NodeOf(run.store_uri);
   out.slowest = {.nanos = cost.slowest_put_nanos, .node = node};
-  SetParts(out, {{"source", "reading the source", "the source", cost.source_nanos},
-                 {"inflate", "inflating the source", "the processor", cost.inflate_nanos},
-                 {"turn", "turning the source's elements around", "the processor", cost.turn_nanos},
-                 {"hash", "hashing", "the processor", cost.hash_nanos},
-                 {"link", "asking what the store has", node.empty() ? "the disk" : "the node",
-                  cost.link_nanos},
-                 {"encode", "coding", "the processor", cost.put.encode_nanos},
-                 {"put",
-                  node.empty() ? "writing to the store's disk"
-                               : fmt::format("sending to node {} until it was on its disk", node),
-                  node.empty() ? "the disk" : "the network or the node's disk", cost.put_nanos},
-                 {"commit", "committing", node.empty() ? "the disk" : "the node", cost.commit_nanos,
-                  Of::kOneAlone},
-                 {"budget", "waiting for memory", "memory", cost.budget_nanos},
-                 {"retry", "waiting to try again", "the node", cost.put.retry_nanos}});
+  // One thread commits, and all others have nothing to do.
+  const int64_t commit_nanos = cost.commit_nanos * std::max(run.threads, 1);
+  AddThreads(out,
+             {{"source", "reading the source", "the source", cost.source_nanos},
+              {"inflate", "inflating the source", "the processor", cost.inflate_nanos},
+              {"turn", "turning the source's elements around", "the processor", cost.turn_nanos},
+              {"hash", "hashing", "the processor", cost.hash_nanos},
+              {"link", "asking what the store has", node.empty() ? "the disk" : "the node",
+               cost.link_nanos},
+              {"encode", "coding", "the processor", cost.put.encode_nanos},
+              {"put",
+               node.empty() ? "writing to the store's disk"
+                            : fmt::format("sending to node {} until it was on its disk", node),
+               node.empty() ? "the disk" : "the network or the node's disk", cost.put_nanos},
+              {"commit", "committing", node.empty() ? "the disk" : "the node", commit_nanos},
+              {"budget", "waiting for memory", "memory", cost.budget_nanos},
+              {"retry", "waiting to try again", "the node", cost.put.retry_nanos}});
   Conclude(out);
   return out;
 }
 
-double ShareOf(const Explanation& explanation, const Part& part) {
-  double share = 0;
-  if (part.of == Of::kOneBeside) {
-    share = static_cast<double>(part.nanos) / (explanation.run.seconds * 1e9);
-  } else {
-    const double all = std::max(RunNanos(explanation), WeightOfAll(explanation));
-    share = all == 0 ? 0 : Weight(explanation, part) / all;
-  }
-  return std::min(share, 1.0);
+double ShareOf(const Block& block, const Part& part) {
+  return block.nanos == 0 ? 0 : static_cast<double>(part.nanos) / static_cast<double>(block.nanos);
 }
 
 std::string ExplanationText(const Explanation& explanation) {
@@ -218,17 +233,19 @@ std::string ExplanationText(const Explanation& explanation) {
   out += fmt::format("; {} of content, {}/s; {} tried again", FormatSize(explanation.run.bytes),
                      FormatSize(static_cast<uint64_t>(BytesPerSecond(explanation.run))),
                      Counted(explanation.retries, "call"));
-  if (explanation.parts.empty()) return out;
+  if (explanation.blocks.empty()) return out;
   size_t width = 0;
-  for (const Part& part : explanation.parts) {
-    width = std::max(width, part.what.size());
+  for (const Block& block : explanation.blocks) {
+    width = std::max(width, block.head.size());
+    for (const Part& part : block.parts) width = std::max(width, part.what.size());
   }
-  std::string title = "TIME OF ALL THREADS";
-  width = std::max(width, title.size());
-  out += fmt::format("\n\n{:<{}}  {:>10}  {:>6}", title, width, "SECONDS", "OF RUN");
-  for (const Part& part : explanation.parts) {
-    out += fmt::format("\n{:<{}}  {:>10.3f}  {:>6}", part.what, width, Seconds(part.nanos),
-                       Percent(ShareOf(explanation, part)));
+  for (const Block& block : explanation.blocks) {
+    out += fmt::format("\n\n{:<{}}  {:>9.3f} s  {:>5}", block.head, width, Seconds(block.nanos),
+                       Percent(1));
+    for (const Part& part : block.parts) {
+      out += fmt::format("\n{:<{}}  {:>9.3f} s  {:>5}", part.what, width, Seconds(part.nanos),
+                         Percent(ShareOf(block, part)));
+    }
   }
   out += "\n\nlimit: " + explanation.limit;
   for (const std::string& advice : explanation.advice) out += "\ntry: " + advice;
@@ -249,10 +266,13 @@ Json ExplanationJson(const Explanation& explanation) {
   }
   json["retries"] = explanation.retries;
   json["parts"] = Json::array();
-  for (const Part& part : explanation.parts) {
-    json["parts"].push_back({{"part", part.key},
-                             {"seconds", Seconds(part.nanos)},
-                             {"share", ShareOf(explanation, part)}});
+  for (const Block& block : explanation.blocks) {
+    for (const Part& part : block.parts) {
+      json["parts"].push_back({{"of", block.key},
+                               {"part", part.key},
+                               {"seconds", Seconds(part.nanos)},
+                               {"share", ShareOf(block, part)}});
+    }
   }
   json["slowest"] = {{"seconds", Seconds(explanation.slowest.nanos)},
                      {"bytes", explanation.slowest.bytes},

@@ -23,15 +23,22 @@ struct ExplainedRun {
 };
 
 struct Explanation {
-  // Whose time a part is: all working threads', added up; that of the one thread while the others
-  // have nothing to do; or one's that works beside them.
-  enum class Of { kThreads, kOneAlone, kOneBeside };
+  // One row: what a thread of its block did, and how long, added up over the block's threads.
   struct Part {
     std::string key;   // for programs: "fetch"
     std::string what;  // follows "the time was spent"
     std::string who;   // what would have to be faster
     int64_t nanos = 0;
-    Of of = Of::kThreads;
+  };
+  // Threads that work beside each other, whose rows are all of their time: shares are of `nanos`
+  // and are 1 together.
+  struct Block {
+    std::string key;  // for programs: "threads", "writer"
+    std::string head;
+    std::string whose;  // "the time"
+    int64_t nanos = 0;  // of all its threads together
+    // What took any time, most first; last the rest, that is in none of them.
+    std::vector<Part> parts;
   };
   ExplainedRun run;
   bool is_write = false;
@@ -41,10 +48,10 @@ struct Explanation {
   uint64_t exchanges = 0;
   uint64_t retries = 0;
   SlowestExchange slowest;
-  // What took any time, most first. "rest" is what is in no other of them: it is not known for
-  // what.
-  std::vector<Part> parts;
-  std::string limit;  // a sentence; "" where nothing took time
+  std::vector<Block> blocks;  // those in which anything took time
+  // A sentence: what limited it, or that it cannot be told and what the largest part was. "" where
+  // nothing took time.
+  std::string limit;
   std::vector<std::string> advice;
 };
 
@@ -52,8 +59,8 @@ struct Explanation {
 Explanation ExplainRead(const ExplainedRun& run, const ReadStats& stats, int64_t destination_nanos);
 Explanation ExplainWrite(const ExplainedRun& run, const WriteCost& cost);
 
-// Of the run, 0 to 1: all shares are 1 together, but for that of a thread beside the others.
-double ShareOf(const Explanation& explanation, const Explanation::Part& part);
+// Of its block's time, 0 to 1.
+double ShareOf(const Explanation::Block& block, const Explanation::Part& part);
 // Several lines, without the last one's end.
 std::string ExplanationText(const Explanation& explanation);
 Json ExplanationJson(const Explanation& explanation);

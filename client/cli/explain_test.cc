@@ -7,12 +7,19 @@ namespace tilekv {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr int64_t kSecond = 1'000'000'000;
+
+double SumOfShares(const Explanation::Block& block) {
+  double sum = 0;
+  for (const Explanation::Part& part : block.parts) sum += ShareOf(block, part);
+  return sum;
+}
 
 ExplainedRun OneSecondFrom(const std::string& uri) {
   return {.store_uri = uri, .seconds = 1, .bytes = 1 << 20, .memory_bytes = 64 << 20};
@@ -24,8 +31,9 @@ TEST(Explain, NamesTheNodeThatARemoteLoadWaitedFor) {
   Explanation told = ExplainRead(OneSecondFrom("tilekv://n1:7070"), stats, 0);
   EXPECT_EQ(told.limit,
             "the network or the node: 71 % of the time was spent waiting for node n1:7070");
-  ASSERT_EQ(told.parts.size(), 2U);
-  EXPECT_DOUBLE_EQ(ShareOf(told, told.parts[1]), 0.29);
+  ASSERT_EQ(told.blocks.size(), 1U);
+  ASSERT_EQ(told.blocks[0].parts.size(), 2U);
+  EXPECT_DOUBLE_EQ(ShareOf(told.blocks[0], told.blocks[0].parts[1]), 0.29);
 }
 
 TEST(Explain, AnEmbeddedStoreHasADiskAndNoNode) {
@@ -50,7 +58,8 @@ TEST(Explain, MemoryIsTheLimitOnlyWhereTheDestinationIsNotSlow) {
   EXPECT_THAT(memory.limit, HasSubstr("memory: "));
   EXPECT_THAT(memory.advice, ElementsAre("more --memory: it was 64 MiB"));
   Explanation slow = ExplainRead(OneSecondFrom("file:/store"), stats, kSecond * 9 / 10);
-  EXPECT_EQ(slow.limit, "the destination: 90 % of the time was spent writing the destination");
+  EXPECT_EQ(slow.limit,
+            "the destination: 90 % of the writing thread's time was spent writing the destination");
 }
 
 TEST(Explain, ReadingMuchMoreThanAskedSpeaksForAnotherLayout) {
@@ -78,29 +87,72 @@ TEST(Explain, AnImportNamesWhatItsThreadsDid) {
   EXPECT_EQ(ExplanationJson(told)["parts"][0]["part"], "put");
 }
 
-TEST(Explain, WhatIsInNoPartIsShownAndWhereItIsMostNoLimitIsNamed) {
+TEST(Explain, WhereMostIsInNoPartTheLargestPartIsNamedButNoLimit) {
   ReadStats stats;
   stats.times.verify_nanos = kSecond / 5;
   ExplainedRun run = OneSecondFrom("file:/store");
   run.threads = 2;
   Explanation told = ExplainRead(run, stats, 0);
-  ASSERT_EQ(told.parts.size(), 2U);
-  EXPECT_EQ(told.parts[0].key, "rest");
-  EXPECT_NEAR(ShareOf(told, told.parts[0]), 0.9, 0.001);
-  EXPECT_THAT(told.limit, HasSubstr("not known: 90 % of the time"));
+  ASSERT_EQ(told.blocks.size(), 1U);
+  const Explanation::Block& block = told.blocks[0];
+  ASSERT_EQ(block.parts.size(), 2U);
+  EXPECT_EQ(block.parts[1].key, "rest");
+  EXPECT_NEAR(ShareOf(block, block.parts[1]), 0.9, 0.001);
+  EXPECT_EQ(told.limit,
+            "not known: the largest part was verifying (the processor) with 10 % of the time, and "
+            "90 % is the rest");
   EXPECT_THAT(told.advice, IsEmpty());
   EXPECT_THAT(ExplanationText(told), HasSubstr("on nothing of this"));
 }
 
-TEST(Explain, AShareIsTheSameInTheTableAndInTheLimit) {
-  ReadStats stats;
-  stats.times.verify_nanos = kSecond / 2;
+TEST(Explain, ARunThatIsTooShortToTellSaysHowShort) {
+  WriteCost cost{.hash_nanos = kSecond / 100};
+  ExplainedRun run = OneSecondFrom("file:/store");
+  run.threads = 2;
+  run.seconds = 0.037;
+  EXPECT_EQ(ExplainWrite(run, cost).limit,
+            "not known, 0.037 s are too short to tell: the largest part was hashing (the "
+            "processor) with 14 % of the time, and 86 % is the rest");
+}
+
+TEST(Explain, TheWritingThreadHasABlockOfItsOwnAndEveryBlockIsAWhole) {
+  ReadStats stats{.budget_nanos = kSecond / 2};
+  stats.times = {.fetch_nanos = kSecond / 5, .verify_nanos = kSecond / 10};
   ExplainedRun run = OneSecondFrom("file:/store");
   run.threads = 2;
   Explanation told = ExplainRead(run, stats, kSecond * 3 / 4);
-  EXPECT_THAT(told.limit, HasSubstr("the destination: 75 %"));
-  EXPECT_EQ(told.parts[0].key, "destination");
-  EXPECT_DOUBLE_EQ(ShareOf(told, told.parts[0]), 0.75);
+  ASSERT_EQ(told.blocks.size(), 2U);
+  EXPECT_EQ(told.blocks[0].key, "threads");
+  EXPECT_EQ(told.blocks[0].nanos, 2 * kSecond);
+  EXPECT_NEAR(SumOfShares(told.blocks[0]), 1, 1e-6);
+  EXPECT_EQ(told.blocks[1].key, "writer");
+  EXPECT_EQ(told.blocks[1].nanos, kSecond);
+  EXPECT_NEAR(SumOfShares(told.blocks[1]), 1, 1e-6);
+  EXPECT_EQ(told.blocks[1].parts[0].key, "destination");
+  EXPECT_THAT(told.limit, HasSubstr("the destination: 75 % of the writing thread's time"));
+  const std::string text = ExplanationText(told);
+  EXPECT_THAT(text, ContainsRegex("TIME OF 2 THREADS, ADDED UP +2\\.000 s +100 %\n"
+                                  "waiting for memory +0\\.500 s +25 %\n"));
+  EXPECT_THAT(text, ContainsRegex("TIME OF THE THREAD THAT WRITES +1\\.000 s +100 %\n"
+                                  "writing the destination +0\\.750 s +75 %\n"
+                                  "waiting for the others, and setting up +0\\.250 s +25 %"));
+}
+
+TEST(Explain, OfTwoRowsTheLongerHasTheLargerShare) {
+  // All threads wait while one commits: its time counts for each.
+  WriteCost cost{.source_nanos = kSecond * 65 / 1000, .commit_nanos = kSecond * 37 / 1000};
+  ExplainedRun run = OneSecondFrom("file:/store");
+  run.threads = 2;
+  run.seconds = 0.115;
+  Explanation told = ExplainWrite(run, cost);
+  ASSERT_EQ(told.blocks.size(), 1U);
+  const Explanation::Block& block = told.blocks[0];
+  ASSERT_EQ(block.parts.size(), 3U);
+  EXPECT_EQ(block.parts[0].key, "commit");
+  EXPECT_EQ(block.parts[0].nanos, kSecond * 74 / 1000);
+  EXPECT_GT(block.parts[0].nanos, block.parts[1].nanos);
+  EXPECT_GT(ShareOf(block, block.parts[0]), ShareOf(block, block.parts[1]));
+  EXPECT_NEAR(SumOfShares(block), 1, 1e-6);
 }
 
 TEST(Explain, ACommitThatKeepsAllThreadsWaitingIsTheLimit) {

@@ -209,7 +209,11 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenLocalSource(const std::string& p
     return std::make_unique<PipeSource>("standard input", STDIN_FILENO, false, context,
                                         std::move(progress));
   }
-  TILEKV_ASSIGN_OR_RETURN(FileInfo info, FileSystem::Posix()->Stat(path));
+  absl::StatusOr<FileInfo> found = FileSystem::Posix()->Stat(path);
+  if (absl::IsNotFound(found.status())) {
+    return MakeError(Reason::kNotFound, fmt::format("'{}' is not there", Printable(path)));
+  }
+  TILEKV_ASSIGN_OR_RETURN(FileInfo info, found);
   if (info.kind == FileInfo::Kind::kDirectory) {
     return MakeError(Reason::kInvalidFile,
                      fmt::format("'{}' is a directory; a value comes from a file, a folder of a "

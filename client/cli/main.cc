@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "client/cli/cli.h"
+#include "client/cli/init_cluster.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/open_store.h"
 #include "kvstore/base/allocator.h"
@@ -16,5 +17,6 @@ int main(int argc, char** argv) {
   surroundings.clock = tilekv::Clock::System();
   surroundings.cancel = tilekv::InstallInterruptHandlers();
   surroundings.open_store = tilekv::OpenStore;
+  surroundings.init_cluster = tilekv::InitClusterInEtcd;
   return tilekv::RunCli({argv + 1, argv + argc}, store == nullptr ? "" : store, surroundings);
 }

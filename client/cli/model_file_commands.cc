@@ -200,6 +200,18 @@ absl::Status PrintImported(Context& context, const ModelSource& source, const Wr
   return context.Done(text, json);
 }
 
+// Objects are found by their content, however they are stored: what is there already was not coded
+// anew.
+void RemarkOnCodec(const Context& context, const ModelName& target, const Arguments& arguments,
+                   const WriteReport& report) {
+  std::optional<std::string> codec = arguments.Value("--codec");
+  if (!codec.has_value() || report.shared_bytes < kInlineContentBytes) return;
+  context.Remark(fmt::format(
+      "--codec {} is for what is new; {} there already stay stored as they were: 'tilekv store "
+      "recode {} --codec {}' changes that",
+      *codec, FormatSize(report.shared_bytes), target.ToString(), *codec));
+}
+
 absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
   TILEKV_ASSIGN_OR_RETURN(ModelName target, context.Model(arguments.Word(0)));
   TILEKV_RETURN_IF_ERROR(RefuseVersion(target, "import makes a new version of"));
@@ -226,6 +238,7 @@ absl::StatusOr<int> ModelImport(Context& context, const Arguments& arguments) {
                    .memory_bytes = options.memory_bytes,
                    .threads = report.threads};
   TILEKV_RETURN_IF_ERROR(PrintImported(context, source, report, run, arguments.Has("--explain")));
+  RemarkOnCodec(context, target, arguments, report);
   return kExitDone;
 }
 

@@ -1,5 +1,10 @@
 #include "client/cli/perf.h"
 
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -104,6 +109,20 @@ absl::Status CheckRoom(KvStore& store, const PerfOptions& options) {
                                FormatSize(free), FormatSize(reserve), FormatSize(options.bytes)));
 }
 
+bool IsOfThisMachine(const addrinfo& address) {
+  // The loopback may be named where its family is not served.
+  if (address.ai_family == AF_INET6) {
+    const auto* six = reinterpret_cast<const sockaddr_in6*>(address.ai_addr);
+    if (IN6_IS_ADDR_LOOPBACK(&six->sin6_addr)) return true;
+  }
+  // Only an address of its own can be bound to, on a port that the system chooses.
+  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool own = bind(fd, address.ai_addr, address.ai_addrlen) == 0;
+  close(fd);
+  return own;
+}
+
 // One run of all figures.
 class PerfRun {
  public:
@@ -137,10 +156,10 @@ class PerfRun {
   absl::Status MeasureMachine(PerfReport& report) {
     TILEKV_ASSIGN_OR_RETURN(StoreUri uri, StoreUri::Parse(store_.uri()));
     const bool node = uri.kind != StoreUri::Kind::kDirectory && uri.kind != StoreUri::Kind::kMemory;
-    const bool near = node && std::all_of(uri.hosts.begin(), uri.hosts.end(), IsLoopback);
+    const bool near = node && std::all_of(uri.hosts.begin(), uri.hosts.end(), IsThisMachine);
     if (!options_.disk_folder.empty() && !near) {
       return MakeError(Reason::kInvalidArgument,
-                       "--disk is for a node on this machine, named by its loopback address");
+                       "--disk is for a node on this machine, named by an address of this machine");
     }
     if (uri.kind == StoreUri::Kind::kDirectory) {
       // Where a store's unfinished files are, which nobody takes for anything else.
@@ -154,14 +173,14 @@ class PerfRun {
     }
     if (!near) {
       report.not_measured =
-          "a raw stream needs a program at its other end: the network was not measured; run this "
-          "on the node's machine too, and compare";
+          "network not measured: a raw stream needs a program at its other end. Run it on the "
+          "node's machine with --disk FOLDER too: what is slower from here is the network's";
       return absl::OkStatus();
     }
     TILEKV_ASSIGN_OR_RETURN(report.tcp, MeasureLoopback(options_));
     if (!options_.disk_folder.empty()) return MeasureDisk(options_.disk_folder, report);
     report.not_measured =
-        "where the node's disk is was not said: --disk FOLDER measures the one that holds FOLDER";
+        "disk not measured: --disk FOLDER measures the one that holds FOLDER, the node's own";
     return absl::OkStatus();
   }
 
@@ -249,9 +268,21 @@ PerfVerdict JudgePerf(const PerfFigure& figure, std::vector<PerfNeed> needs,
   return verdict;
 }
 
-bool IsLoopback(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" || host == "::1" || host.rfind("127.", 0) == 0;
+bool IsThisMachine(const std::string& address) {
+  std::string host = address.substr(0, address.rfind(':'));
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  bool all = true;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    all = all && IsOfThisMachine(*one);
+  }
+  freeaddrinfo(found);
+  return all;
 }
 
 }  // namespace tilekv

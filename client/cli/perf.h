@@ -45,7 +45,9 @@ struct PerfReport {
 };
 
 // Stores tiles of random bytes in a session that is never committed, reads them, and what the
-// machine does beside. Nothing that was stored has a name; the session is over when this returns.
+// machine does beside. Nothing that was stored has a name; the session is over when this returns,
+// and the store's next collection takes what was stored (`put.bytes`). None is run here: it would
+// take whatever else is dead too.
 // STORE_FULL where the disk has not room enough for it.
 absl::StatusOr<PerfReport> MeasureStore(KvStore& store, const PerfOptions& options);
 
@@ -64,7 +66,7 @@ struct PerfVerdict {
 PerfVerdict JudgePerf(const PerfFigure& figure, std::vector<PerfNeed> needs,
                       const std::string& rest);
 
-// Whether an address "HOST:PORT" is of this machine's loopback.
-bool IsLoopback(const std::string& address);
+// Whether an address "HOST:PORT" is of this machine, by its loopback or one of its interfaces.
+bool IsThisMachine(const std::string& address);
 
 }  // namespace tilekv

@@ -47,12 +47,14 @@ TEST(Perf, NoMoreIsStoredThanWasSaid) {
   EXPECT_LE(report->put.bytes, 70'000U);
 }
 
-TEST(Perf, OnlyAddressesOfTheLoopbackAreTakenForThisMachine) {
-  EXPECT_TRUE(IsLoopback("127.0.0.1:7070"));
-  EXPECT_TRUE(IsLoopback("localhost:7070"));
-  EXPECT_TRUE(IsLoopback("[::1]:7070"));
-  EXPECT_FALSE(IsLoopback("10.0.0.5:7070"));
-  EXPECT_FALSE(IsLoopback("localhost.example.org:7070"));
+TEST(Perf, OnlyAddressesOfThisMachineAreTakenForIt) {
+  EXPECT_TRUE(IsThisMachine("127.0.0.1:7070"));
+  EXPECT_TRUE(IsThisMachine("127.8.9.1:7070"));
+  EXPECT_TRUE(IsThisMachine("localhost:7070"));
+  EXPECT_TRUE(IsThisMachine("[::1]:7070"));
+  EXPECT_FALSE(IsThisMachine("203.0.113.5:7070"));  // of nobody: RFC 5737
+  EXPECT_FALSE(IsThisMachine("[2001:db8::5]:7070"));
+  EXPECT_FALSE(IsThisMachine("no such host:7070"));
 }
 
 TEST(Perf, TheLoopbackMovesAllBytesAndEndsInTimeWhereTheyAreTooMany) {

@@ -38,6 +38,10 @@ Json InfoJson(const KvStore& store, const v1::InfoResponse& info) {
   json["disk_total_bytes"] = info.disk_total_bytes();
   json["disk_available_bytes"] = info.disk_available_bytes();
   json["revision"] = info.revision();
+  if (!info.cluster().empty()) {
+    json["cluster"] = info.cluster();
+    json["node"] = info.node_id();
+  }
   return json;
 }
 
@@ -54,7 +58,11 @@ absl::Status PrintInfo(Context& context, const KvStore& store, const v1::InfoRes
     text += fmt::format("disk          {} free of {}\n", FormatSize(info.disk_available_bytes()),
                         FormatSize(info.disk_total_bytes()));
   }
-  text += fmt::format("revision      {}\n", info.revision());
+  if (info.revision() > 0) text += fmt::format("revision      {}\n", info.revision());
+  if (!info.cluster().empty()) {
+    text += fmt::format("cluster       {}, node {}; these figures are the node's\n",
+                        Printable(info.cluster()), Printable(info.node_id()));
+  }
   if (info.quarantined_objects() > 0) {
     text += context.out().style().Red(
         fmt::format("quarantined   {} damaged objects; see 'tilekv store fsck'\n",
@@ -193,8 +201,9 @@ absl::StatusOr<int> StoreCollect(Context& context, const Arguments& arguments) {
   return sum.held() && !request.dry_run() ? kExitConditionUnmet : kExitDone;
 }
 
-// Makes the index of a store in a directory anew, before the store is opened.
-absl::Status RebuildIndexFirst(Context& context) {
+// Makes the index of a store in a directory anew, before the store is opened. Gives the number of
+// objects in it.
+absl::StatusOr<uint64_t> RebuildIndexFirst(Context& context) {
   TILEKV_ASSIGN_OR_RETURN(StoreUri uri, StoreUri::Parse(context.options().store));
   if (uri.kind != StoreUri::Kind::kDirectory) {
     return MakeError(Reason::kInvalidArgument,
@@ -216,7 +225,18 @@ absl::Status RebuildIndexFirst(Context& context) {
   }
   if (!report.old_index_error.empty()) text += "; what is damaged in it: " + report.old_index_error;
   context.Remark(text);
-  return absl::OkStatus();
+  return report.rows;
+}
+
+// Payload files outlive their names until a collection: a new index has the objects of all of them.
+void RemarkOnUnneeded(const Context& context, uint64_t rows, uint64_t checked) {
+  if (rows <= checked) return;
+  context.Remark(
+      fmt::format("{} of {} in the new index {} needed by no name: deleted before, and back with "
+                  "{} files until "
+                  "'tilekv store gc' takes them",
+                  FormatCount(rows - checked), Counted(rows, "object"),
+                  rows - checked == 1 ? "is" : "are", rows - checked == 1 ? "its" : "their"));
 }
 
 // The node's texts have names in them that are escaped already; what is not text is escaped again.
@@ -281,12 +301,16 @@ absl::StatusOr<int> StoreFsck(Context& context, const Arguments& arguments) {
   v1::FsckRequest request;
   request.set_verify_content(arguments.Has("--content"));
   request.set_repair(arguments.Has("--repair"));
-  if (arguments.Has("--rebuild-index")) TILEKV_RETURN_IF_ERROR(RebuildIndexFirst(context));
+  uint64_t rebuilt_rows = 0;
+  if (arguments.Has("--rebuild-index")) {
+    TILEKV_ASSIGN_OR_RETURN(rebuilt_rows, RebuildIndexFirst(context));
+  }
   // What is found damaged is marked so.
   if (request.verify_content() || request.repair()) context.set_access(Access::kChange);
   TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
   TILEKV_ASSIGN_OR_RETURN(v1::FsckResponse report, store->node().Fsck(request, context.call()));
   TILEKV_RETURN_IF_ERROR(PrintFsck(context, request, report));
+  RemarkOnUnneeded(context, rebuilt_rows, report.objects());
   if (report.lost_count() > 0) return kExitDataLoss;
   return report.problem_count() > 0 ? kExitDiffers : kExitDone;
 }
@@ -317,14 +341,17 @@ std::vector<CommandSpec> StoreCommandSpecs() {
       {.noun = "store",
        .verb = "gc",
        .summary = "delete what nothing refers to",
-       .help = fmt::format("What an upload under way has sent or found is kept until it ends. A "
-                           "node deletes nothing "
-                           "(exit code 4) when what names need has fallen, since the last time, by "
-                           "more than {} % and "
-                           "{} that no removal or overwriting explains: then names were lost, and "
-                           "their contents can "
-                           "still be saved.",
-                           kCollectHoldPercent, FormatSizeShort(kCollectHoldBytes)),
+       .help =
+           fmt::format("What an upload under way has sent or found is kept until it ends. A node "
+                       "deletes nothing (exit code 4) when what names need has fallen, since "
+                       "the last time, by more than {} % and {} that no removal or overwriting "
+                       "explains: then names were lost, and their contents can still be saved. "
+                       "No store deletes anything (exit code 6) while the end of the log of "
+                       "its names is in doubt, torn by a loss of power or damaged (fsck: "
+                       "'log', of the 'catalog'): the newest names may be missing. Either way: "
+                       "look at 'tilekv ls' and --dry-run, then --confirm the round that is "
+                       "named.",
+                       kCollectHoldPercent, FormatSizeShort(kCollectHoldBytes)),
        .flags = {{"--dry-run", "", "", "say what would be deleted"},
                  {"--wait", "", "", "repeat until no upload holds anything back"},
                  {"--end-sessions", "", "", "end uploads under way first; asks unless -y"},

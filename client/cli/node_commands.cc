@@ -1,0 +1,138 @@
+// tilekv node ...: the nodes of a cluster.
+#include "client/cli/arguments.h"
+#include "client/cli/cluster_text.h"
+#include "client/cli/command_table.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/node_listing.h"
+#include "fmt/format.h"
+#include "kvstore/base/status.h"
+
+namespace tilekv {
+namespace {
+
+absl::StatusOr<int> NodeLs(Context& context, const Arguments&) {
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  TILEKV_ASSIGN_OR_RETURN(v1::ClusterStatusResponse status,
+                          store->node().ClusterStatus({}, context.call()));
+  TILEKV_RETURN_IF_ERROR(PrintNodes(context.out(), status));
+  return kExitDone;
+}
+
+absl::StatusOr<int> NodeShow(Context& context, const Arguments& arguments) {
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  TILEKV_ASSIGN_OR_RETURN(v1::ClusterStatusResponse status,
+                          store->node().ClusterStatus({}, context.call()));
+  const std::string id = arguments.Word(0);
+  for (const ListedNode& listed : NodesOf(status)) {
+    if (listed.node->id() != id) continue;
+    TILEKV_RETURN_IF_ERROR(PrintNode(context.out(), listed));
+    return kExitDone;
+  }
+  return MakeError(Reason::kNotFound,
+                   fmt::format("there is no node '{}' in the cluster; 'tilekv node ls' lists them",
+                               Printable(id)));
+}
+
+absl::StatusOr<int> Change(Context& context, const v1::ChangeClusterRequest& request,
+                           const std::string& done) {
+  TILEKV_ASSIGN_OR_RETURN(KvStore * store, context.Store());
+  TILEKV_ASSIGN_OR_RETURN(v1::ChangeClusterResponse response,
+                          store->node().ChangeCluster(request, context.call()));
+  Json json;
+  json["changed"] = response.changed();
+  json["map_version"] = response.version();
+  TILEKV_RETURN_IF_ERROR(
+      context.Done(response.changed() ? done : "nothing to change: it is so already", json));
+  return kExitDone;
+}
+
+absl::StatusOr<int> NodeDrain(Context& context, const Arguments& arguments) {
+  v1::ChangeClusterRequest request;
+  request.set_drain(arguments.Word(0));
+  return Change(context, request,
+                fmt::format("{} owns nothing any more, and gives its copies away",
+                            Printable(arguments.Word(0))));
+}
+
+absl::StatusOr<int> NodeUndrain(Context& context, const Arguments& arguments) {
+  v1::ChangeClusterRequest request;
+  request.set_undrain(arguments.Word(0));
+  return Change(context, request, fmt::format("{} is in", Printable(arguments.Word(0))));
+}
+
+absl::StatusOr<int> NodeRemove(Context& context, const Arguments& arguments) {
+  v1::ChangeClusterRequest request;
+  request.set_remove(arguments.Word(0));
+  TILEKV_RETURN_IF_ERROR(
+      context.Ask(fmt::format("Removes node {} from the cluster.", Printable(arguments.Word(0)))));
+  return Change(
+      context, request,
+      fmt::format("{} is no part of the cluster any more: stop it", Printable(arguments.Word(0))));
+}
+
+absl::StatusOr<int> NodeSet(Context& context, const Arguments& arguments) {
+  v1::ChangeClusterRequest request;
+  TILEKV_ASSIGN_OR_RETURN(*request.mutable_node(),
+                          ParseNodeChange(arguments.Word(0), arguments.WordsFrom(1)));
+  return Change(context, request, fmt::format("{} is changed", Printable(arguments.Word(0))));
+}
+
+}  // namespace
+
+std::vector<CommandSpec> NodeCommandSpecs() {
+  const ArgumentSpec node = {"NODE", "its name, as 'tilekv node ls' has it"};
+  return {
+      {.noun = "node",
+       .verb = "ls",
+       .summary = "the cluster's nodes: state, health, address, what they hold",
+       .help = "STATE is what the cluster has agreed on: a node that is in owns objects; one that "
+               "drains gives its copies away; one that is out counts as away. HEALTH is what the "
+               "node says of itself, or for how long nobody heard of it.",
+       .access = Access::kRead,
+       .handler = NodeLs},
+      {.noun = "node",
+       .verb = "show",
+       .arguments = {node},
+       .summary = "everything that is known of one node",
+       .access = Access::kRead,
+       .handler = NodeShow},
+      {.noun = "node",
+       .verb = "drain",
+       .arguments = {node},
+       .summary = "let a node own nothing any more, so that it can be removed",
+       .help = "Refused where fewer nodes than the replication would stay in.",
+       .access = Access::kChange,
+       .handler = NodeDrain},
+      {.noun = "node",
+       .verb = "undrain",
+       .arguments = {node},
+       .summary = "let a node that drains, or is out, own objects again",
+       .access = Access::kChange,
+       .handler = NodeUndrain},
+      {.noun = "node",
+       .verb = "remove",
+       .arguments = {node},
+       .summary = "forget a node that holds nothing any more",
+       .help = "Refused while the node is in, while it holds objects, and while it is away and so "
+               "cannot say what it holds.",
+       .access = Access::kChange,
+       .handler = NodeRemove},
+      {.noun = "node",
+       .verb = "set",
+       .arguments = {node,
+                     {"KEY=VALUE", "weight=2, zone=b, host=h, maintenance=on or off, store=UUID",
+                      true, true}},
+       .summary = "change a node's share, or where it stands",
+       .help =
+           "A node under maintenance is meant to be away: it is not marked out. `store` is "
+           "for a node whose disk was replaced by an empty one, while it is stopped: its server "
+           "says which UUID.",
+       .examples = {{"tilekv node set n4 weight=2 zone=b", ""},
+                    {"tilekv node set n4 maintenance=on", "before its machine is restarted"}},
+       .access = Access::kChange,
+       .handler = NodeSet},
+  };
+}
+
+}  // namespace tilekv
