@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, measures everything that TileKV claims to reach in one run, and writes
-# docs/benchmarks.md and docs/benchmarks.png. About twenty minutes and 12 GB of disk; other work on the machine spoils it.
+# docs/benchmarks.md and docs/benchmarks.png. About five minutes once it is built, and 12 GB of disk. Other work on the
+# machine spoils it.
 #
 #   deploy/bench.sh [--quick] [--folder DIR] [--out DIR] [SECTION...]
 #

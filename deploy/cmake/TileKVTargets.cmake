@@ -24,13 +24,17 @@ function(tilekv_library name)
   set_property(GLOBAL APPEND PROPERTY TILEKV_LIBRARIES ${name})
 endfunction()
 
-# What `ctest -L unit` runs, and no more: the sanitizer builds of CI build this target.
+# What `ctest -L unit` runs, and no more: the sanitizer builds of CI build this target. Each builds and runs, too,
+# what has its name for a label.
 if(BUILD_TESTING)
   add_custom_target(unit_tests)
+  add_custom_target(asan_tests)
+  add_custom_target(tsan_tests)
 endif()
 
 # tilekv_test(NAME SOURCES a_test.cc ... DEPS lib ... [LABELS unit]): one gtest program, one ctest entry.
-# Label `unit` (the default) also runs in the sanitizer builds of CI; `integration` starts processes.
+# Label `unit` (the default) also runs in the sanitizer builds of CI; `integration` starts processes or takes long, and runs
+# there where `asan` or `tsan` says so.
 function(tilekv_test name)
   if(NOT BUILD_TESTING)
     return()
@@ -46,7 +50,9 @@ function(tilekv_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} tilekv_flags GTest::gtest_main GTest::gmock)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
-  if("unit" IN_LIST ARG_LABELS)
-    add_dependencies(unit_tests ${name})
-  endif()
+  foreach(label IN ITEMS unit asan tsan)
+    if(label IN_LIST ARG_LABELS)
+      add_dependencies(${label}_tests ${name})
+    endif()
+  endforeach()
 endfunction()
