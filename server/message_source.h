@@ -7,22 +7,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kvstore/base/buffer_pool.h"
 #include "kvstore/base/byte_budget.h"
 #include "kvstore/base/bytes.h"
+#include "server/read_chunk.h"
 
 namespace tilekv {
-
-// Memory of one step, shared by its messages.
-struct ReadChunk {
-  Reservation reservation;
-  Buffer buffer;
-};
 
 // One message: `head`, then exactly `data`.
 struct ReadMessage {
   std::string head;
-  Bytes data;  // in the chunk's buffer
+  Bytes data;  // in the chunk
   std::shared_ptr<ReadChunk> chunk;
 };
 

@@ -207,12 +207,9 @@ absl::StatusOr<std::vector<ReadMessage>> CopySource::Produce(Reservation reserva
 
 absl::StatusOr<ReadMessage> CopySource::Read(const v1::ReadCopyResponse& fields, uint64_t bytes,
                                              Reservation reservation) {
-  auto chunk = std::make_shared<ReadChunk>();
-  chunk->reservation = std::move(reservation);
-  if (bytes == 0) return ReadMessage{EncodeBulkHead(fields, 0), {}, chunk};
-  chunk->buffer = pool_->Get(bytes);
-  TILEKV_RETURN_IF_ERROR(reader_->ReadStored(at_, chunk->buffer.span()));
-  return ReadMessage{EncodeBulkHead(fields, bytes), chunk->buffer.span(), chunk};
+  auto chunk = std::make_shared<ReadChunk>(std::move(reservation), pool_, bytes);
+  TILEKV_ASSIGN_OR_RETURN(Bytes data, chunk->Fetch(*reader_, at_, bytes));
+  return ReadMessage{EncodeBulkHead(fields, bytes), data, chunk};
 }
 
 }  // namespace tilekv

@@ -94,10 +94,8 @@ uint64_t ReadProducer::NextBytes() const {
 
 absl::StatusOr<std::vector<ReadMessage>> ReadProducer::Produce(Reservation reservation) {
   uint64_t left = reservation.bytes();
-  auto chunk = std::make_shared<ReadChunk>();
-  chunk->buffer = pool_->Get(std::min(left, kTransferChunkBytes));
-  chunk->reservation = std::move(reservation);
-  MutableBytes space = chunk->buffer.span();
+  auto chunk = std::make_shared<ReadChunk>(std::move(reservation), pool_,
+                                           std::min(left, kTransferChunkBytes));
   std::vector<ReadMessage> messages;
   while (!done() && messages.size() < kMaxMessages) {
     bool first = !open_.has_value();
@@ -107,14 +105,12 @@ absl::StatusOr<std::vector<ReadMessage>> ReadProducer::Produce(Reservation reser
       left -= std::min(left, tables);
       TILEKV_RETURN_IF_ERROR(OpenNext());
     }
-    TILEKV_ASSIGN_OR_RETURN(uint64_t n,
-                            ReadSome(space.first(std::min<uint64_t>(space.size(), left))));
+    TILEKV_ASSIGN_OR_RETURN(Bytes data, ReadSome(std::min(chunk->room(), left), *chunk));
     bool whole = open_->sent_bytes == open_->total_bytes;
-    if (n == 0 && !first && !whole) break;  // a block that has no room any more
-    messages.push_back({EncodeBulkHead(Fields(first), n), space.first(n), chunk});
+    if (data.empty() && !first && !whole) break;  // a block that has no room any more
+    messages.push_back({EncodeBulkHead(Fields(first), data.size()), data, chunk});
     if (first) leaves_sent_ = true;
-    space = space.subspan(n);
-    left -= n;
+    left -= data.size();
     if (!whole) break;
     open_.reset();
     ++next_;
@@ -162,10 +158,11 @@ absl::Status ReadProducer::OpenObject(const ObjectRef& ref) {
   return absl::OkStatus();
 }
 
-// Reads on, and says how much. Less than is left only where `out` is too small.
-absl::StatusOr<uint64_t> ReadProducer::ReadSome(MutableBytes out) {
+// Reads on. Less than is left only where `room` is too small.
+absl::StatusOr<Bytes> ReadProducer::ReadSome(uint64_t room, ReadChunk& chunk) {
   Open& open = *open_;
-  uint64_t n = std::min<uint64_t>(out.size(), open.total_bytes - open.sent_bytes);
+  uint64_t n = std::min(room, open.total_bytes - open.sent_bytes);
+  Bytes data;
   if (open.decode) {
     // Whole leaves of whole blocks, or each step would decode a block twice.
     if (n < open.total_bytes - open.sent_bytes) {
@@ -173,15 +170,17 @@ absl::StatusOr<uint64_t> ReadProducer::ReadSome(MutableBytes out) {
       uint64_t end = (at + n) / kBlockBytes * kBlockBytes;
       n = end > at ? end - at : 0;
     }
-    if (n == 0) return n;
+    if (n == 0) return data;
+    MutableBytes memory = chunk.Take(n);
     TILEKV_RETURN_IF_ERROR(
-        ReadContent(*reader_, open.cover.content_offset + open.sent_bytes, out.first(n), *pool_));
-  } else if (n > 0) {
-    TILEKV_RETURN_IF_ERROR(
-        reader_->ReadStored(open.cover.stored_offset + open.sent_bytes, out.first(n)));
+        ReadContent(*reader_, open.cover.content_offset + open.sent_bytes, memory, *pool_));
+    data = memory;
+  } else {
+    TILEKV_ASSIGN_OR_RETURN(data,
+                            chunk.Fetch(*reader_, open.cover.stored_offset + open.sent_bytes, n));
   }
   open.sent_bytes += n;
-  return n;
+  return data;
 }
 
 v1::ReadObjectsResponse ReadProducer::Fields(bool first) const {

@@ -58,7 +58,7 @@ class ReadProducer : public MessageSource {
       : store_(store), pool_(std::move(pool)) {}
   absl::Status OpenNext();
   absl::Status OpenObject(const ObjectRef& ref);
-  absl::StatusOr<uint64_t> ReadSome(MutableBytes out);
+  absl::StatusOr<Bytes> ReadSome(uint64_t room, ReadChunk& chunk);
   v1::ReadObjectsResponse Fields(bool first) const;
   uint64_t TableBytes(size_t index) const;
   uint64_t DataBound(size_t index) const;

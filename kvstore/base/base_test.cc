@@ -188,6 +188,31 @@ TEST(PosixFileSystem, ReadsIntoAnyNumberOfPiecesAndStopsAtTheEnd) {
   ASSERT_TRUE(fs.Unlink(path).ok());
 }
 
+TEST(PosixFileSystem, MapsWhatIsThereAndNothingElse) {
+  std::string path = testing::TempDir() + "/tilekv_mapped_" + std::to_string(getpid());
+  FileSystem& fs = *FileSystem::Posix();
+  std::string content;
+  for (int i = 0; content.size() < 20'000; ++i) content += std::to_string(i);
+  SharedBytes kept;
+  {
+    absl::StatusOr<std::unique_ptr<File>> file = fs.Open(path, FileSystem::OpenMode::kCreateNew);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Write(0, AsBytes(content)).ok());
+    for (uint64_t offset : {0, 1, 4095, 4096, 8191}) {
+      absl::StatusOr<SharedBytes> mapped = (*file)->Map(offset, content.size() - offset - 3);
+      ASSERT_TRUE(mapped.ok()) << mapped.status();
+      EXPECT_EQ(AsText(mapped->bytes), content.substr(offset, content.size() - offset - 3));
+      kept = *std::move(mapped);
+    }
+    EXPECT_TRUE((*file)->Map(5, 0)->bytes.empty());
+    EXPECT_TRUE(absl::IsUnimplemented((*file)->Map(0, 100'000).status()));
+    EXPECT_TRUE(absl::IsUnimplemented((*file)->Map(100'000, 1).status()));
+  }
+  ASSERT_TRUE(fs.Unlink(path).ok());
+  EXPECT_EQ(AsText(kept.bytes), content.substr(8191, content.size() - 8191 - 3))
+      << "stays when the file is closed and gone";
+}
+
 TEST(PosixFileSystem, LocksNameTheirOwner) {
   std::string dir = testing::TempDir() + "/tilekv_base_" + std::to_string(getpid());
   FileSystem& fs = *FileSystem::Posix();

@@ -9,6 +9,10 @@ absl::Status File::Allocate(uint64_t /*size*/) {
   return absl::UnimplementedError("no blocks can be allocated here");
 }
 
+absl::StatusOr<SharedBytes> File::Map(uint64_t /*offset*/, uint64_t /*length*/) {
+  return absl::UnimplementedError("this file cannot be mapped");
+}
+
 absl::StatusOr<uint64_t> File::ReadPieces(uint64_t offset, std::span<const MutableBytes> pieces) {
   uint64_t done = 0;
   for (MutableBytes piece : pieces) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kvstore/base/bytes.h"
+#include "kvstore/base/shared_bytes.h"
 
 namespace tilekv {
 
@@ -25,6 +26,11 @@ class File {
   // The same into several pieces of memory, one after another; by itself a Read for each.
   virtual absl::StatusOr<uint64_t> ReadPieces(uint64_t offset,
                                               std::span<const MutableBytes> pieces);
+  // The bytes where the page cache has them, all read in. For handing to the kernel without a copy:
+  // where memory runs short a page may be read again later, and who then looks at it himself while
+  // the disk fails gets a signal, not an error. UNIMPLEMENTED where that cannot be done: not all of
+  // it is there or can be read, or the file is not the kernel's; Read tells which.
+  virtual absl::StatusOr<SharedBytes> Map(uint64_t offset, uint64_t length);
   // Writes all of `data`. With direct I/O, offset, length and address are multiples of
   // kDirectIoAlignBytes.
   virtual absl::Status Write(uint64_t offset, Bytes data) = 0;

@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -94,6 +95,21 @@ class PosixFile : public File {
       if (!any) break;
     }
     return done;
+  }
+
+  absl::StatusOr<SharedBytes> Map(uint64_t offset, uint64_t length) override {
+    if (length == 0) return SharedBytes{};
+    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t before = offset % page;
+    const uint64_t bytes = before + length;
+    void* at =
+        mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd_, static_cast<off_t>(offset - before));
+    if (at == MAP_FAILED) return File::Map(offset, length);
+    std::shared_ptr<const void> owner(
+        at, [bytes](const void* mapped) { munmap(const_cast<void*>(mapped), bytes); });
+    // Unlike MAP_POPULATE it tells of pages that are past the end or cannot be read.
+    if (madvise(at, bytes, MADV_POPULATE_READ) != 0) return File::Map(offset, length);
+    return SharedBytes{{static_cast<const uint8_t*>(at) + before, length}, std::move(owner)};
   }
 
   absl::Status Write(uint64_t offset, Bytes data) override {

@@ -17,16 +17,10 @@
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/call_context.h"
 #include "kvstore/base/revision.h"
+#include "kvstore/base/shared_bytes.h"
 #include "kvstore/object/object_store.h"
 
 namespace tilekv {
-
-// Bytes that stay where they are for as long as `owner` is held: sent to several nodes without
-// being copied for each.
-struct SharedBytes {
-  Bytes bytes;
-  std::shared_ptr<const void> owner;
-};
 
 // A store that holds a copy. Copies are counted by store, never by address or node: two nodes that
 // answer for one disk are one.

@@ -55,6 +55,36 @@ TEST_F(LocalEngineTest, KeepsSmallContentsInTheIndexAndLargeOnesInFiles) {
   EXPECT_EQ(CountPayloadFiles(directory_.path()), 1u);
 }
 
+TEST_F(LocalEngineTest, MapsOrReadsIntoPiecesTheSameBytesAsAreRead) {
+  Open();
+  std::string content;
+  for (int i = 0; content.size() < 300'000; ++i) content += std::to_string(i);
+  auto reader = engine_->Open(kDefaultDomain, Put(content)->ref.id);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  absl::StatusOr<SharedBytes> mapped = (*reader)->MapStored(70'001, 200'000);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  EXPECT_TRUE(AsText(mapped->bytes) == content.substr(70'001, 200'000));
+
+  std::string got(200'000, '\0');
+  auto* memory = reinterpret_cast<uint8_t*>(got.data());
+  std::vector<MutableBytes> pieces = {{memory + 150'000, 50'000}, {memory, 150'000}};
+  ASSERT_TRUE((*reader)->ReadStoredPieces(5, pieces).ok());
+  EXPECT_TRUE(got == content.substr(50'005, 150'000) + content.substr(5, 50'000));
+
+  const uint64_t end = content.size();
+  EXPECT_EQ(GetReason((*reader)->MapStored(end - 9, 10).status()), Reason::kInvalidArgument);
+  EXPECT_EQ(GetReason((*reader)->ReadStoredPieces(end - 199'999, pieces)),
+            Reason::kInvalidArgument);
+  auto small = engine_->Open(kDefaultDomain, Put("small")->ref.id);
+  EXPECT_TRUE(absl::IsUnimplemented((*small)->MapStored(0, 5).status()));
+  // A disk that fails is told by who reads.
+  fs_.hook = [](const std::string& operation, const std::string&) {
+    return operation == "read" ? MakeError(Reason::kInternal, "read: no") : absl::OkStatus();
+  };
+  EXPECT_TRUE(absl::IsUnimplemented((*reader)->MapStored(0, 10).status()));
+  EXPECT_EQ(GetReason((*reader)->ReadStoredPieces(0, pieces)), Reason::kDataLoss);
+}
+
 TEST_F(LocalEngineTest, NeverUsesANumberTwice) {
   Open();
   ObjectId id = Put(TestContent(100'000, 1))->ref.id;

@@ -13,6 +13,11 @@ absl::Status ObjectReader::ReadStoredPieces(uint64_t stored_offset,
   return absl::OkStatus();
 }
 
+absl::StatusOr<SharedBytes> ObjectReader::MapStored(uint64_t /*stored_offset*/,
+                                                    uint64_t /*length*/) {
+  return absl::UnimplementedError("these bytes cannot be mapped");
+}
+
 absl::StatusOr<std::vector<PutOutcome>> ObjectStore::PutSmall(Domain domain,
                                                               std::span<const Bytes> contents,
                                                               Revision touched_rev) {

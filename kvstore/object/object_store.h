@@ -19,6 +19,7 @@
 #include "kvstore/base/bytes.h"
 #include "kvstore/base/call_context.h"
 #include "kvstore/base/revision.h"
+#include "kvstore/base/shared_bytes.h"
 #include "kvstore/base/table_files.h"
 #include "kvstore/object/encoding.h"
 #include "kvstore/object/object_hash.h"
@@ -85,6 +86,9 @@ class ObjectReader {
   // The same into several pieces of memory, one after another; by itself a ReadStored for each.
   virtual absl::Status ReadStoredPieces(uint64_t stored_offset,
                                         std::span<const MutableBytes> pieces);
+  // The same bytes as they lie in the node's memory, to be handed on: see File::Map. UNIMPLEMENTED
+  // where they must be read.
+  virtual absl::StatusOr<SharedBytes> MapStored(uint64_t stored_offset, uint64_t length);
   // What was read did not hash to the id: the copy's owner marks it suspect before anything else
   // happens.
   virtual void ReportDamage() {}

@@ -101,6 +101,11 @@ class PayloadCopy : public Copy {
     return status;
   }
 
+  absl::StatusOr<SharedBytes> MapStored(uint64_t stored_offset, uint64_t length) override {
+    TILEKV_RETURN_IF_ERROR(CheckInStored(stored_offset, length));
+    return file_->Map(PayloadOffset(stored_offset), length);
+  }
+
  private:
   static uint64_t PayloadOffset(uint64_t stored_offset) {
     return kPayloadHeaderBytes + stored_offset;

@@ -71,6 +71,9 @@ class TestFileSystem : public FileSystem {
       TILEKV_RETURN_IF_ERROR(fs_->Call("read", path_));
       return base_->Read(offset, out);
     }
+    absl::StatusOr<SharedBytes> Map(uint64_t offset, uint64_t length) override {
+      return fs_->Call("read", path_).ok() ? base_->Map(offset, length) : File::Map(offset, length);
+    }
     absl::Status Write(uint64_t offset, Bytes data) override {
       TILEKV_RETURN_IF_ERROR(fs_->Call("write", path_));
       return base_->Write(offset, data);
