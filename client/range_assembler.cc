@@ -188,14 +188,21 @@ absl::Status RangeAssembler::TakeCoded(Bytes piece) {
     uint64_t unit = std::min(kBlockBytes, content_end_ - content_at_);
     uint32_t entry = blocks_[next_block_];
     uint64_t stored = entry & ~kRawBlockBit;
-    uint64_t n = std::min<uint64_t>(piece.size(), stored - unit_filled_);
-    std::memcpy(stored_.data() + unit_filled_, piece.data(), n);
-    unit_filled_ += n;
-    piece = piece.subspan(n);
-    if (unit_filled_ < stored) continue;
+    Bytes block;
+    if (unit_filled_ == 0 && piece.size() >= stored) {  // where it lies
+      block = piece.first(stored);
+      piece = piece.subspan(stored);
+    } else {
+      uint64_t n = std::min<uint64_t>(piece.size(), stored - unit_filled_);
+      std::memcpy(stored_.data() + unit_filled_, piece.data(), n);
+      unit_filled_ += n;
+      piece = piece.subspan(n);
+      if (unit_filled_ < stored) continue;
+      block = Bytes(stored_).first(stored);
+    }
     MutableBytes space = UnitSpace(content_at_, unit);
-    absl::Status decoded = decoding_.Run(
-        stored, [&] { return codec_->Decode(Bytes(stored_).first(stored), entry, space); });
+    absl::Status decoded =
+        decoding_.Run(stored, [&] { return codec_->Decode(block, entry, space); });
     if (!decoded.ok()) {
       return WithContext(decoded, fmt::format("{} from node {}", CurrentObject(), node_));
     }

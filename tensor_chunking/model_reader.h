@@ -33,7 +33,7 @@ struct ReaderOptions {
   // Of what is in flight and of the manifest, destinations not counted. A manifest that needs more
   // than half of it leaves a quarter for what is in flight.
   uint64_t memory_bytes = DefaultClientMemoryBytes();
-  int threads = 0;  // 0: as many as the machine has processors, at least 2
+  int threads = 0;  // 0: twice as many as the machine has processors, 4 to 16
   // False: tensors are not checked against their ids, only lengths are. For who trusts network and
   // disk and needs the processors' time; the manifest is always checked.
   bool verify = true;

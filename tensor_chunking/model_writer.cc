@@ -31,8 +31,6 @@
 namespace tilekv {
 namespace {
 
-int WriteThreads(int asked) { return asked > 0 ? asked : 2 * DefaultThreads(0); }
-
 // Content from `offset`, of whichever kind the source is.
 absl::Status ReadFrom(const TensorSource& source, uint64_t offset, MutableBytes out) {
   if (out.empty()) return absl::OkStatus();
@@ -95,7 +93,7 @@ class WritePass {
   absl::StatusOr<Manifest> Run() {
     for (const WriteUnit& unit : plan_.units) progress_.total_bytes += unit.content_bytes;
     TILEKV_RETURN_IF_ERROR(ParallelFor(
-        WriteThreads(options_.threads), plan_.units.size(), options_.context, [&](size_t i) {
+        DefaultThreads(options_.threads), plan_.units.size(), options_.context, [&](size_t i) {
           const WriteUnit& unit = plan_.units[i];
           WriteCost cost;
           Reservation held;
@@ -381,7 +379,7 @@ absl::StatusOr<WriteReport> WriteModel(KvStore& store, const ModelName& target,
       });
   if (report.ok()) {
     report->threads = static_cast<int>(
-        std::min<size_t>(WriteThreads(options.threads), std::max<size_t>(plan.units.size(), 1)));
+        std::min<size_t>(DefaultThreads(options.threads), std::max<size_t>(plan.units.size(), 1)));
   }
   return report;
 }

@@ -73,8 +73,7 @@ struct WriteOptions {
   std::optional<ModelName> base;
   // Of what is in flight, and of plan and manifest; those leave half of it at least.
   uint64_t memory_bytes = DefaultClientMemoryBytes();
-  // 0: twice as many as the machine has processors, since most of the time they wait for the disk.
-  int threads = 0;
+  int threads = 0;  // 0: twice as many as the machine has processors, 4 to 16
   std::function<void(const WriteProgress&)> progress;  // from any thread, one call at a time
   std::function<absl::Status()> before_commit;         // a last check of the sources
   CallContext context;

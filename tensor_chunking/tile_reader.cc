@@ -19,7 +19,7 @@ constexpr uint64_t kLeastPieceBytes = 2 * kKiB;
 
 int DefaultThreads(int asked) {
   if (asked > 0) return asked;
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
+  return std::clamp(2 * static_cast<int>(std::thread::hardware_concurrency()), 4, 16);
 }
 
 uint64_t TileReader::BufferBytes(const TensorEntry& entry) {

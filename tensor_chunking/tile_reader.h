@@ -52,8 +52,8 @@ class TileReader {
   const bool verify_;
 };
 
-// As many as the machine has processors, at least 2 so that disk, network and hashing overlap, at
-// most 8.
+// Twice as many as the machine has processors, 4 to 16: about half of them wait for disk or network
+// at any time.
 int DefaultThreads(int asked);
 
 }  // namespace tilekv
