@@ -41,6 +41,19 @@ class GrpcPeer : public Peer, public std::enable_shared_from_this<GrpcPeer> {
   absl::StatusOr<std::shared_ptr<ObjectReader>> OpenCopy(Domain domain, const ObjectId& id,
                                                          const CallContext& context) override;
   absl::Status ReportDamage(Domain domain, const ObjectId& id, const CallContext& context) override;
+  // UNIMPLEMENTED: the service does not carry them yet.
+  absl::StatusOr<DigestAnswer> Digests(Domain domain, const PlacementVersion& placement,
+                                       std::span<const uint32_t> partitions,
+                                       const CallContext& context) override;
+  absl::StatusOr<PartitionPage> ListPartition(Domain domain, uint32_t partition,
+                                              const std::optional<ObjectId>& after,
+                                              const CallContext& context) override;
+  absl::StatusOr<OfferAnswer> Offer(Domain domain, const PlacementVersion& placement,
+                                    std::span<const TouchedRef> refs,
+                                    const CallContext& context) override;
+  absl::StatusOr<DropAnswer> ConfirmDrop(Domain domain, const PlacementVersion& placement,
+                                         std::span<const TouchedRef> refs,
+                                         const CallContext& context) override;
 
   const std::string& address() const { return address_; }
   // No call that failed for want of an answer was the last one, within a time that grows with every

@@ -56,6 +56,16 @@ absl::StatusOr<std::vector<bool>> ClusterObjects::DeleteAllBelow(Domain domain,
   return local_.DeleteAllBelow(domain, ids, fence);
 }
 
+absl::StatusOr<std::vector<LinkResult>> ClusterObjects::LinkEach(Domain domain,
+                                                                 std::span<const TouchedRef> refs) {
+  return local_.LinkEach(domain, refs);
+}
+
+absl::StatusOr<std::vector<bool>> ClusterObjects::DropUnchanged(
+    Domain domain, std::span<const TouchedRef> seen, const std::function<bool()>& still_allowed) {
+  return local_.DropUnchanged(domain, seen, still_allowed);
+}
+
 absl::Status ClusterObjects::MarkSuspect(Domain domain, const ObjectId& id) {
   return local_.MarkSuspect(domain, id);
 }

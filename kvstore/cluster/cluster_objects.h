@@ -96,6 +96,11 @@ class ClusterObjects : public ObjectStore {
                     const std::function<bool(const ObjectRow&)>& visit) override;
   absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
                                                    Revision fence) override;
+  absl::StatusOr<std::vector<LinkResult>> LinkEach(Domain domain,
+                                                   std::span<const TouchedRef> refs) override;
+  absl::StatusOr<std::vector<bool>> DropUnchanged(
+      Domain domain, std::span<const TouchedRef> seen,
+      const std::function<bool()>& still_allowed) override;
   absl::Status MarkSuspect(Domain domain, const ObjectId& id) override;
   // What a client was sent unverified came from this disk: copies of other nodes are verified here.
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;

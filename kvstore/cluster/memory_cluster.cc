@@ -95,7 +95,9 @@ class TestCopyReader : public ObjectReader {
 
 class TestPeer : public Peer {
  public:
-  TestPeer(MemoryNode& node, ManualClock& clock) : node_(node), clock_(clock) {}
+  // `from` asks `node`.
+  TestPeer(const std::string& from, MemoryNode& node, ManualClock& clock)
+      : from_(from), node_(node), clock_(clock) {}
   const std::string& node_id() const override { return node_.id; }
 
   absl::StatusOr<PeerLinkAnswer> Link(Domain domain, std::span<const ObjectRef> refs,
@@ -131,6 +133,38 @@ class TestPeer : public Peer {
     TILEKV_RETURN_IF_ERROR(node_.store->MarkSuspect(domain, id));
     return node_.store->Verify(domain, id).status();
   }
+  absl::StatusOr<DigestAnswer> Digests(Domain domain, const PlacementVersion& placement,
+                                       std::span<const uint32_t> partitions,
+                                       const CallContext& context) override {
+    TILEKV_RETURN_IF_ERROR(Reachable(node_));
+    return node_.answers->Digests(domain, placement, partitions, context);
+  }
+  absl::StatusOr<PartitionPage> ListPartition(Domain domain, uint32_t partition,
+                                              const std::optional<ObjectId>& after,
+                                              const CallContext& context) override {
+    ++node_.log.lists;
+    TILEKV_RETURN_IF_ERROR(Reachable(node_));
+    return node_.answers->ListPartition(domain, partition, after, context);
+  }
+  absl::StatusOr<OfferAnswer> Offer(Domain domain, const PlacementVersion& placement,
+                                    std::span<const TouchedRef> refs,
+                                    const CallContext& context) override {
+    ++node_.log.offers;
+    TILEKV_RETURN_IF_ERROR(Reachable(node_));
+    return node_.answers->Offer(from_, domain, placement, refs, context);
+  }
+  absl::StatusOr<DropAnswer> ConfirmDrop(Domain domain, const PlacementVersion& placement,
+                                         std::span<const TouchedRef> refs,
+                                         const CallContext& context) override {
+    ++node_.log.confirms;
+    if (node_.faults.before_confirm) node_.faults.before_confirm();
+    TILEKV_RETURN_IF_ERROR(Reachable(node_));
+    absl::StatusOr<DropAnswer> answer =
+        node_.answers->ConfirmDrop(domain, placement, refs, context);
+    if (answer.ok()) answer->store_uuid = UuidOf(node_);
+    if (node_.faults.after_confirm) node_.faults.after_confirm();
+    return answer;
+  }
 
  private:
   absl::Status SessionLives() const {
@@ -138,6 +172,7 @@ class TestPeer : public Peer {
     return MakeError(Reason::kSessionLost, "the session is below the fence");
   }
 
+  const std::string from_;
   MemoryNode& node_;
   ManualClock& clock_;
 };
@@ -169,6 +204,39 @@ absl::StatusOr<std::shared_ptr<ObjectReader>> TestStore::Open(Domain domain, con
   return copy;
 }
 
+std::shared_ptr<Peer> NodeOutlook::Find(std::string_view node_id) {
+  MemoryNode& found = cluster_.node(node_id);
+  TILEKV_CHECK(found.id != node_id_);
+  if (found.faults.no_address) return nullptr;
+  return std::make_shared<TestPeer>(node_id_, found, cluster_.clock());
+}
+
+bool NodeOutlook::IsLikelyUp(std::string_view node_id) {
+  return !cluster_.node(node_id).faults.unlikely;
+}
+
+std::shared_ptr<const Placement> NodeOutlook::placement() {
+  MutexLock lock(mutex_);
+  return placement_;
+}
+
+void NodeOutlook::Tell(std::shared_ptr<const Placement> placement) {
+  MutexLock lock(mutex_);
+  placement_ = std::move(placement);
+}
+
+bool NotedCopies::Want(Domain /*domain*/, const TouchedRef& wanted, std::string_view holder) {
+  MutexLock lock(mutex_);
+  if (noted_.size() >= room) return false;
+  noted_.push_back({wanted, std::string(holder)});
+  return true;
+}
+
+std::vector<NotedCopies::Noted> NotedCopies::noted() {
+  MutexLock lock(mutex_);
+  return noted_;
+}
+
 absl::Status TestStore::CheckWritable(uint64_t bytes) {
   if (full && bytes > 0) return MakeError(Reason::kStoreFull, "no room here");
   return absl::OkStatus();
@@ -180,11 +248,14 @@ MemoryCluster::MemoryCluster(const MemoryClusterOptions& options)
     auto node = std::make_unique<MemoryNode>();
     node->id = id;
     node->store = std::make_unique<TestStore>(options_.max_object_bytes, &clock_, &random_);
+    node->outlook = std::make_unique<NodeOutlook>(*this, id);
+    node->answers =
+        std::make_unique<RepairAnswers>(*node->store, *node->outlook, node->wanted, clock_);
     nodes_.push_back(std::move(node));
   }
   SetMap(options_.states);
   objects_ = std::make_unique<ClusterObjects>(
-      *self().store, *this, *this,
+      *self().store, *self().outlook, *self().outlook,
       ClusterObjectsOptions{.executor = options_.executor == nullptr ? &inline_ : options_.executor,
                             .replica_budget = budget_,
                             .pool = BufferPool::Create(4 * kMiB),
@@ -203,19 +274,45 @@ MemoryNode& MemoryCluster::node(std::string_view id) {
   return **found;
 }
 
-void MemoryCluster::SetMap(const std::map<std::string, NodeState>& states) {
+std::shared_ptr<const ClusterMap> MemoryCluster::FirstMap() const {
   std::vector<MapNode> nodes;
   for (const auto& node : nodes_) {
-    MapNode in_map = TestNode(node->id);
-    in_map.store_uuid = node->store->store_uuid();
-    if (const auto state = states.find(node->id); state != states.end()) {
-      in_map.state = state->second;
-    }
-    nodes.push_back(std::move(in_map));
+    nodes.push_back(TestNode(node->id));
+    nodes.back().store_uuid = node->store->store_uuid();
   }
-  auto placement = std::make_shared<const Placement>(TestMap(nodes, options_.settings));
+  return TestMap(nodes, options_.settings);
+}
+
+void MemoryCluster::MakeMap(const std::map<std::string, NodeState>& states) {
+  const auto before = placement();
+  ClusterMap map = before == nullptr ? *FirstMap() : before->map();
+  const auto next = [&map](absl::StatusOr<ClusterMap> edited) {
+    TILEKV_CHECK(edited.ok());
+    map = *std::move(edited);
+  };
+  const ClusterSettings settings = map.settings();
+  // Whatever the replication.
+  next(ChangeSettings(map, {.replication = 1, .min_copies = 1}));
+  for (const auto& node : nodes_) {
+    const auto found = states.find(node->id);
+    const NodeState state = found == states.end() ? NodeState::kIn : found->second;
+    if (map.Find(node->id)->state == state) continue;
+    if (map.Find(node->id)->state != NodeState::kIn) next(UndrainNode(map, node->id));
+    if (state == NodeState::kDraining) next(DrainNode(map, node->id));
+    if (state == NodeState::kOut) next(MarkOutAutomatically(map, node->id, {}));
+  }
+  next(ChangeSettings(map,
+                      {.replication = settings.replication, .min_copies = settings.min_copies}));
+  auto made = std::make_shared<const Placement>(std::make_shared<const ClusterMap>(std::move(map)));
   MutexLock lock(mutex_);
-  placement_ = std::move(placement);
+  placement_ = std::move(made);
+}
+
+void MemoryCluster::TellMap(std::string_view id) { node(id).outlook->Tell(placement()); }
+
+void MemoryCluster::SetMap(const std::map<std::string, NodeState>& states) {
+  MakeMap(states);
+  for (const auto& node : nodes_) TellMap(node->id);
 }
 
 std::shared_ptr<const Placement> MemoryCluster::placement() {
@@ -259,14 +356,5 @@ std::string MemoryCluster::Holders(const ObjectId& id, Revision least) {
   }
   return holders;
 }
-
-std::shared_ptr<Peer> MemoryCluster::Find(std::string_view node_id) {
-  MemoryNode& found = node(node_id);
-  TILEKV_CHECK(found.id != self().id);
-  if (found.faults.no_address) return nullptr;
-  return std::make_shared<TestPeer>(found, clock_);
-}
-
-bool MemoryCluster::IsLikelyUp(std::string_view node_id) { return !node(node_id).faults.unlikely; }
 
 }  // namespace tilekv

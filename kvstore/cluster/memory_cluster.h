@@ -19,6 +19,7 @@
 #include "kvstore/base/mutex.h"
 #include "kvstore/base/random.h"
 #include "kvstore/cluster/cluster_objects.h"
+#include "kvstore/cluster/repair_answers.h"
 #include "kvstore/object/memory_object_store.h"
 #include "kvstore/placement/cluster_map.h"
 #include "kvstore/placement/placement.h"
@@ -58,7 +59,9 @@ struct NodeFaults {
   std::function<void()> before_link;
   std::function<void()> before_open;
   std::function<void()> before_read;
-  std::string store_uuid;  // that it names instead of its own
+  std::function<void()> before_confirm;  // of drops
+  std::function<void()> after_confirm;   // while the answer is on its way
+  std::string store_uuid;                // that it names instead of its own
 };
 
 // What a node was asked.
@@ -67,6 +70,9 @@ struct NodeLog {
   std::atomic<int> copies{0};   // that were sent to it
   std::atomic<int> opens{0};    // of its copies
   std::atomic<int> damages{0};  // that were reported to it
+  std::atomic<int> lists{0};    // pages of its partitions
+  std::atomic<int> offers{0};
+  std::atomic<int> confirms{0};
   // Copies that were read of it or sent to it and let go in `watched`.
   std::thread::id watched;
   std::atomic<int> let_go_there{0};
@@ -98,9 +104,51 @@ class TestStore : public MemoryObjectStore {
   std::atomic<bool> unreadable{false};  // its copies open, and are not read
 };
 
+class MemoryCluster;
+struct MemoryNode;
+
+// The cluster as one node sees it: the others over the network, and the newest map that it was
+// told.
+class NodeOutlook : public Peers, public ClusterView {
+ public:
+  NodeOutlook(MemoryCluster& cluster, const std::string& node_id)
+      : cluster_(cluster), node_id_(node_id) {}
+  std::shared_ptr<Peer> Find(std::string_view node_id) override;
+  bool IsLikelyUp(std::string_view node_id) override;
+  const std::string& node_id() const override { return node_id_; }
+  std::shared_ptr<const Placement> placement() override;
+  void Tell(std::shared_ptr<const Placement> placement);
+
+ private:
+  MemoryCluster& cluster_;
+  const std::string node_id_;
+  Mutex mutex_;
+  std::shared_ptr<const Placement> placement_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What a node was offered and lacks.
+class NotedCopies : public WantedCopies {
+ public:
+  struct Noted {
+    TouchedRef wanted;
+    std::string holder;
+  };
+  bool Want(Domain domain, const TouchedRef& wanted, std::string_view holder) override;
+  std::vector<Noted> noted();
+
+  std::atomic<size_t> room{SIZE_MAX};
+
+ private:
+  Mutex mutex_;
+  std::vector<Noted> noted_ ABSL_GUARDED_BY(mutex_);
+};
+
 struct MemoryNode {
   std::string id;
   std::unique_ptr<TestStore> store;
+  std::unique_ptr<NodeOutlook> outlook;
+  NotedCopies wanted;
+  std::unique_ptr<RepairAnswers> answers;
   NodeFaults faults;
   NodeLog log;
 };
@@ -116,10 +164,10 @@ struct MemoryClusterOptions {
   int64_t late_after_ms = 60'000;   // likewise
 };
 
-class MemoryCluster : public Peers, public ClusterView {
+class MemoryCluster {
  public:
   explicit MemoryCluster(const MemoryClusterOptions& options = {});
-  ~MemoryCluster() override;
+  ~MemoryCluster();
 
   ClusterObjects& objects() { return *objects_; }  // of the first node
   MemoryNode& node(std::string_view id);
@@ -127,8 +175,13 @@ class MemoryCluster : public Peers, public ClusterView {
   ByteBudget& budget() { return *budget_; }
   ManualClock& clock() { return clock_; }
 
-  // The map with these nodes in states of their own, as newer maps have them.
+  // A newer map, with these nodes in states of their own, and the others in; told to all nodes.
   void SetMap(const std::map<std::string, NodeState>& states);
+  // The same, told to nobody yet.
+  void MakeMap(const std::map<std::string, NodeState>& states);
+  void TellMap(std::string_view node);
+  const std::vector<std::unique_ptr<MemoryNode>>& nodes() { return nodes_; }
+  std::shared_ptr<const Placement> placement();  // of the newest map
   // Ids of all nodes, the owners first, then by rank.
   std::vector<std::string> OrderOf(const ObjectId& id);
   // Content of 8 bytes at least, for which `fits` holds of the order of its blob's id.
@@ -140,12 +193,9 @@ class MemoryCluster : public Peers, public ClusterView {
   // Ids of the nodes whose own disks hold a good copy with at least that revision, in order.
   std::string Holders(const ObjectId& id, Revision least = {});
 
-  std::shared_ptr<Peer> Find(std::string_view node_id) override;
-  bool IsLikelyUp(std::string_view node_id) override;
-  const std::string& node_id() const override { return nodes_.front()->id; }
-  std::shared_ptr<const Placement> placement() override;
-
  private:
+  std::shared_ptr<const ClusterMap> FirstMap() const;
+
   MemoryClusterOptions options_;
   ManualClock clock_;
   SeededRandom random_{7};

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "kvstore/base/call_context.h"
 #include "kvstore/base/revision.h"
 #include "kvstore/base/shared_bytes.h"
+#include "kvstore/cluster/repair_values.h"
 #include "kvstore/object/object_store.h"
 
 namespace tilekv {
@@ -71,6 +73,29 @@ class Peer {
   // As ObjectStore::MarkSuspect and Verify: what was read there did not hash to its id.
   virtual absl::Status ReportDamage(Domain domain, const ObjectId& id,
                                     const CallContext& context) = 0;
+
+  // --- for repair (repair_answers.h says what is answered). `placement` is the asker's; where the
+  // node has another one its answer is empty, and names its own.
+
+  // Of the first of these partitions, one at least: those that follow are asked for again. At most
+  // kMaxRepairBatch of them.
+  virtual absl::StatusOr<DigestAnswer> Digests(Domain domain, const PlacementVersion& placement,
+                                               std::span<const uint32_t> partitions,
+                                               const CallContext& context) = 0;
+  // Its rows of the partition, in any state, in order of id, from the first one above `after`.
+  virtual absl::StatusOr<PartitionPage> ListPartition(Domain domain, uint32_t partition,
+                                                      const std::optional<ObjectId>& after,
+                                                      const CallContext& context) = 0;
+  // This node holds these objects (distinct, kMaxRepairBatch at most), with these revisions. The
+  // other one raises its own to them, and says what it will pull from here.
+  virtual absl::StatusOr<OfferAnswer> Offer(Domain domain, const PlacementVersion& placement,
+                                            std::span<const TouchedRef> refs,
+                                            const CallContext& context) = 0;
+  // Whether this node may drop its copies of these objects (as above) for all that the other one
+  // knows. The answers count for kDropAnswerCounts_ms from when the question is sent.
+  virtual absl::StatusOr<DropAnswer> ConfirmDrop(Domain domain, const PlacementVersion& placement,
+                                                 std::span<const TouchedRef> refs,
+                                                 const CallContext& context) = 0;
 };
 
 // The nodes by their ids in the cluster map. Thread-safe.

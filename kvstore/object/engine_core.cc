@@ -179,6 +179,19 @@ absl::StatusOr<EngineCore::Commit> EngineCore::ReplaceCopy(
 absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
                                                          std::span<const ObjectRef> refs,
                                                          Revision touched_rev) {
+  return LinkTo(domain, refs, [touched_rev](size_t) { return touched_rev; });
+}
+
+absl::StatusOr<std::vector<LinkResult>> EngineCore::LinkEach(Domain domain,
+                                                             std::span<const TouchedRef> refs) {
+  std::vector<ObjectRef> objects;
+  objects.reserve(refs.size());
+  for (const TouchedRef& each : refs) objects.push_back(each.ref);
+  return LinkTo(domain, objects, [refs](size_t i) { return refs[i].touched_rev; });
+}
+
+absl::StatusOr<std::vector<LinkResult>> EngineCore::LinkTo(
+    Domain domain, std::span<const ObjectRef> refs, const std::function<Revision(size_t)>& rev_of) {
   std::vector<LinkResult> results(refs.size());
   // What was synced before is safe, but raises are not: nothing may be counted on any more.
   if (health_->failed()) return results;
@@ -194,8 +207,8 @@ absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
     std::optional<ObjectRow>& row = rows[i];
     if (!row.has_value() || row->state != RowState::kGood || row->ref != refs[i]) continue;
     results[i] = {.present = true, .trusted = IsTrusted(*row)};
-    if (row->touched_rev >= touched_rev) continue;
-    row->touched_rev = touched_rev;
+    if (row->touched_rev >= rev_of(i)) continue;
+    row->touched_rev = rev_of(i);
     batch.PutRow(domain, *row);
     raised = true;
   }
@@ -209,6 +222,24 @@ absl::StatusOr<std::vector<LinkResult>> EngineCore::Link(Domain domain,
 absl::StatusOr<std::vector<bool>> EngineCore::DeleteAllBelow(Domain domain,
                                                              std::span<const ObjectId> ids,
                                                              Revision fence) {
+  return DeleteRows(
+      domain, ids, [] { return true; },
+      [fence](size_t, const ObjectRow& row) { return row.touched_rev < fence; });
+}
+
+absl::StatusOr<std::vector<bool>> EngineCore::DropUnchanged(
+    Domain domain, std::span<const TouchedRef> seen, const std::function<bool()>& still_allowed) {
+  std::vector<ObjectId> ids;
+  ids.reserve(seen.size());
+  for (const TouchedRef& each : seen) ids.push_back(each.ref.id);
+  return DeleteRows(domain, ids, still_allowed, [seen](size_t i, const ObjectRow& row) {
+    return row.ref == seen[i].ref && row.touched_rev == seen[i].touched_rev;
+  });
+}
+
+absl::StatusOr<std::vector<bool>> EngineCore::DeleteRows(
+    Domain domain, std::span<const ObjectId> ids, const std::function<bool()>& may,
+    const std::function<bool(size_t, const ObjectRow&)>& goes) {
   TILEKV_RETURN_IF_ERROR(health_->CheckWritable());
   disk_->MakeRoomForDelete();
   std::vector<bool> deleted(ids.size());
@@ -218,10 +249,11 @@ absl::StatusOr<std::vector<bool>> EngineCore::DeleteAllBelow(Domain domain,
   for (const ObjectId& id : ids) stripes.push_back(StripeIndex(domain, id));
   {
     StripeSet lock(stripes_, std::move(stripes));
+    if (!may()) return deleted;
     ObjectIndex::Batch batch(*index_);
     for (size_t i = 0; i < ids.size(); ++i) {
       TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectRow> row, index_->Get(domain, ids[i]));
-      if (!row.has_value() || row->touched_rev >= fence) continue;
+      if (!row.has_value() || !goes(i, *row)) continue;
       batch.DeleteRow(domain, *row);
       gone.push_back(*row);
       deleted[i] = true;

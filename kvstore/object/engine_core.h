@@ -4,9 +4,11 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,8 +75,12 @@ class EngineCore {
                                      const std::optional<std::string>& content);
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
                                                Revision touched_rev);
+  absl::StatusOr<std::vector<LinkResult>> LinkEach(Domain domain, std::span<const TouchedRef> refs);
   absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
                                                    Revision fence);
+  // See ObjectStore.
+  absl::StatusOr<std::vector<bool>> DropUnchanged(Domain domain, std::span<const TouchedRef> seen,
+                                                  const std::function<bool()>& still_allowed);
   // Gives the row this state if it still is the one whose copy was looked at (`seen`), and, where
   // the bytes were seen (good or quarantined), the present time. A row that is not good does not
   // become suspect. False: the row is another by now, or gone.
@@ -100,6 +106,14 @@ class EngineCore {
   explicit EngineCore(const LocalEngineOptions& options);
   absl::Status OpenParts(bool create_index);
   absl::Status CountUsage(ObjectIndex::Batch& opening);
+  // `rev_of` gives the revision of each of `refs`.
+  absl::StatusOr<std::vector<LinkResult>> LinkTo(Domain domain, std::span<const ObjectRef> refs,
+                                                 const std::function<Revision(size_t)>& rev_of);
+  // Deletes the rows for which `goes` holds, and after them their files; `may` is asked under the
+  // locks, before any of it. `goes` is asked with the place in `ids`.
+  absl::StatusOr<std::vector<bool>> DeleteRows(
+      Domain domain, std::span<const ObjectId> ids, const std::function<bool()>& may,
+      const std::function<bool(size_t, const ObjectRow&)>& goes);
   Mutex& StripeOf(Domain domain, const ObjectId& id) { return stripes_[StripeIndex(domain, id)]; }
   size_t StripeIndex(Domain domain, const ObjectId& id) const;
   absl::StatusOr<std::shared_ptr<ObjectReader>> OpenRow(Domain domain, const ObjectRow& row,

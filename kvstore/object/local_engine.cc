@@ -43,6 +43,11 @@ absl::StatusOr<std::vector<LinkResult>> LocalEngine::Link(Domain domain,
   return core_->Link(domain, refs, touched_rev);
 }
 
+absl::StatusOr<std::vector<LinkResult>> LocalEngine::LinkEach(Domain domain,
+                                                              std::span<const TouchedRef> refs) {
+  return core_->LinkEach(domain, refs);
+}
+
 absl::StatusOr<std::shared_ptr<ObjectReader>> LocalEngine::Open(Domain domain, const ObjectId& id) {
   return core_->OpenCopy(domain, id);
 }
@@ -61,6 +66,11 @@ absl::StatusOr<std::vector<bool>> LocalEngine::DeleteAllBelow(Domain domain,
                                                               std::span<const ObjectId> ids,
                                                               Revision fence) {
   return core_->DeleteAllBelow(domain, ids, fence);
+}
+
+absl::StatusOr<std::vector<bool>> LocalEngine::DropUnchanged(
+    Domain domain, std::span<const TouchedRef> seen, const std::function<bool()>& still_allowed) {
+  return core_->DropUnchanged(domain, seen, still_allowed);
 }
 
 absl::Status LocalEngine::MarkSuspect(Domain domain, const ObjectId& id) {

@@ -46,12 +46,17 @@ class LocalEngine : public ObjectStore {
                                                                const ObjectRow& seen) override;
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
                                                Revision touched_rev) override;
+  absl::StatusOr<std::vector<LinkResult>> LinkEach(Domain domain,
+                                                   std::span<const TouchedRef> refs) override;
   absl::StatusOr<std::shared_ptr<ObjectReader>> Open(Domain domain, const ObjectId& id) override;
   absl::StatusOr<std::optional<ObjectRow>> Stat(Domain domain, const ObjectId& id) override;
   absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
                     const std::function<bool(const ObjectRow&)>& visit) override;
   absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
                                                    Revision fence) override;
+  absl::StatusOr<std::vector<bool>> DropUnchanged(
+      Domain domain, std::span<const TouchedRef> seen,
+      const std::function<bool()>& still_allowed) override;
   absl::Status MarkSuspect(Domain domain, const ObjectId& id) override;
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;
   absl::StatusOr<StoreUsage> Usage() override;

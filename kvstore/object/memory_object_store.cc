@@ -122,21 +122,30 @@ absl::StatusOr<PutOutcome> MemoryObjectStore::Add(const PutSpec& spec,
   return PutOutcome{.ref = ref, .stored = seen.has_value() || !was_good};
 }
 
+LinkResult MemoryObjectStore::LinkOne(Domain domain, const ObjectRef& ref, Revision touched_rev) {
+  Entry* entry = Find(domain, ref.id);
+  if (entry == nullptr || entry->row.state != RowState::kGood || entry->row.ref != ref) return {};
+  entry->row.touched_rev = std::max(entry->row.touched_rev, touched_rev);
+  return {
+      .present = true,
+      .trusted = entry->row.verified_at_micros > clock_->WallMicros() - kVerifiedFor_s * 1'000'000};
+}
+
 absl::StatusOr<std::vector<LinkResult>> MemoryObjectStore::Link(Domain domain,
                                                                 std::span<const ObjectRef> refs,
                                                                 Revision touched_rev) {
   MutexLock lock(mutex_);
-  std::vector<LinkResult> results(refs.size());
-  for (size_t i = 0; i < refs.size(); ++i) {
-    Entry* entry = Find(domain, refs[i].id);
-    if (entry == nullptr || entry->row.state != RowState::kGood || entry->row.ref != refs[i]) {
-      continue;
-    }
-    entry->row.touched_rev = std::max(entry->row.touched_rev, touched_rev);
-    results[i] = {.present = true,
-                  .trusted = entry->row.verified_at_micros >
-                             clock_->WallMicros() - kVerifiedFor_s * 1'000'000};
-  }
+  std::vector<LinkResult> results;
+  for (const ObjectRef& ref : refs) results.push_back(LinkOne(domain, ref, touched_rev));
+  return results;
+}
+
+absl::StatusOr<std::vector<LinkResult>> MemoryObjectStore::LinkEach(
+    Domain domain, std::span<const TouchedRef> refs) {
+  MutexLock lock(mutex_);
+  std::vector<LinkResult> results;
+  for (const TouchedRef& each : refs)
+    results.push_back(LinkOne(domain, each.ref, each.touched_rev));
   return results;
 }
 
@@ -157,18 +166,25 @@ absl::StatusOr<std::optional<ObjectRow>> MemoryObjectStore::Stat(Domain domain,
 
 absl::Status MemoryObjectStore::Scan(Domain domain, const std::optional<ObjectId>& after,
                                      const std::function<bool(const ObjectRow&)>& visit) {
-  // A copy of the rows: `visit` may call the store.
-  std::vector<ObjectRow> rows;
-  {
-    MutexLock lock(mutex_);
-    auto it = after.has_value() ? entries_.upper_bound({domain, *after})
-                                : entries_.lower_bound({domain, ObjectId{}});
-    for (; it != entries_.end() && it->first.first == domain; ++it) rows.push_back(it->second.row);
+  // Copies of the rows, some at a time: `visit` may call the store.
+  constexpr size_t kRowsAtOnce = 256;
+  std::optional<ObjectId> last = after;
+  while (true) {
+    std::vector<ObjectRow> rows;
+    {
+      MutexLock lock(mutex_);
+      auto it = last.has_value() ? entries_.upper_bound({domain, *last})
+                                 : entries_.lower_bound({domain, ObjectId{}});
+      for (; it != entries_.end() && it->first.first == domain && rows.size() < kRowsAtOnce; ++it) {
+        rows.push_back(it->second.row);
+      }
+    }
+    for (const ObjectRow& row : rows) {
+      if (!visit(row)) return absl::OkStatus();
+    }
+    if (rows.size() < kRowsAtOnce) return absl::OkStatus();
+    last = rows.back().ref.id;
   }
-  for (const ObjectRow& row : rows) {
-    if (!visit(row)) break;
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<bool>> MemoryObjectStore::DeleteAllBelow(Domain domain,
@@ -183,6 +199,23 @@ absl::StatusOr<std::vector<bool>> MemoryObjectStore::DeleteAllBelow(Domain domai
     deleted[i] = true;
   }
   return deleted;
+}
+
+absl::StatusOr<std::vector<bool>> MemoryObjectStore::DropUnchanged(
+    Domain domain, std::span<const TouchedRef> seen, const std::function<bool()>& still_allowed) {
+  MutexLock lock(mutex_);
+  std::vector<bool> dropped(seen.size());
+  if (!still_allowed()) return dropped;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    Entry* entry = Find(domain, seen[i].ref.id);
+    if (entry == nullptr || entry->row.ref != seen[i].ref ||
+        entry->row.touched_rev != seen[i].touched_rev) {
+      continue;
+    }
+    entries_.erase({domain, seen[i].ref.id});
+    dropped[i] = true;
+  }
+  return dropped;
 }
 
 absl::Status MemoryObjectStore::MarkSuspect(Domain domain, const ObjectId& id) {

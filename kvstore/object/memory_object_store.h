@@ -28,12 +28,17 @@ class MemoryObjectStore : public ObjectStore {
                                                                const ObjectRow& seen) override;
   absl::StatusOr<std::vector<LinkResult>> Link(Domain domain, std::span<const ObjectRef> refs,
                                                Revision touched_rev) override;
+  absl::StatusOr<std::vector<LinkResult>> LinkEach(Domain domain,
+                                                   std::span<const TouchedRef> refs) override;
   absl::StatusOr<std::shared_ptr<ObjectReader>> Open(Domain domain, const ObjectId& id) override;
   absl::StatusOr<std::optional<ObjectRow>> Stat(Domain domain, const ObjectId& id) override;
   absl::Status Scan(Domain domain, const std::optional<ObjectId>& after,
                     const std::function<bool(const ObjectRow&)>& visit) override;
   absl::StatusOr<std::vector<bool>> DeleteAllBelow(Domain domain, std::span<const ObjectId> ids,
                                                    Revision fence) override;
+  absl::StatusOr<std::vector<bool>> DropUnchanged(
+      Domain domain, std::span<const TouchedRef> seen,
+      const std::function<bool()>& still_allowed) override;
   absl::Status MarkSuspect(Domain domain, const ObjectId& id) override;
   absl::StatusOr<bool> Verify(Domain domain, const ObjectId& id) override;
   absl::StatusOr<StoreUsage> Usage() override;
@@ -59,6 +64,8 @@ class MemoryObjectStore : public ObjectStore {
   // `seen` as in NewReplacement, none for a put.
   absl::StatusOr<PutOutcome> Add(const PutSpec& spec, const std::optional<ObjectRow>& seen,
                                  const ObjectRef& ref, Copy copy);
+  LinkResult LinkOne(Domain domain, const ObjectRef& ref, Revision touched_rev)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null when absent.
   Entry* Find(Domain domain, const ObjectId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

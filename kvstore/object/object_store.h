@@ -104,6 +104,14 @@ struct LinkResult {
                          // would not even look at it
 };
 
+// An object and a revision of it: what is asked for, or what was seen.
+struct TouchedRef {
+  ObjectRef ref;
+  Revision touched_rev;
+
+  friend bool operator==(const TouchedRef&, const TouchedRef&) = default;
+};
+
 struct StoreUsage {
   uint64_t objects = 0;
   uint64_t content_bytes = 0;  // sum of lengths
@@ -151,6 +159,9 @@ class ObjectStore {
   virtual absl::StatusOr<std::vector<LinkResult>> Link(Domain domain,
                                                        std::span<const ObjectRef> refs,
                                                        Revision touched_rev) = 0;
+  // The same, each to a revision of its own.
+  virtual absl::StatusOr<std::vector<LinkResult>> LinkEach(Domain domain,
+                                                           std::span<const TouchedRef> refs) = 0;
   // Good rows, then suspect ones. NOT_FOUND where there is none.
   virtual absl::StatusOr<std::shared_ptr<ObjectReader>> Open(Domain domain, const ObjectId& id) = 0;
   // Any state.
@@ -171,6 +182,13 @@ class ObjectStore {
     if (!deleted.ok()) return deleted.status();
     return bool{deleted->front()};
   }
+  // The drop's step: deletes those of the objects (distinct ids), in any state, whose row is still
+  // that of `seen` and whose touched_rev is still as it was there, all in one synced batch.
+  // `still_allowed` is asked in the locked section, once, and must not call the store; false:
+  // nothing is deleted. True: deleted; in the order of `seen`.
+  virtual absl::StatusOr<std::vector<bool>> DropUnchanged(
+      Domain domain, std::span<const TouchedRef> seen,
+      const std::function<bool()>& still_allowed) = 0;
   // A report from outside: a good row becomes suspect, and counts no more until the copy was looked
   // at. Absent: nothing.
   virtual absl::Status MarkSuspect(Domain domain, const ObjectId& id) = 0;

@@ -251,6 +251,55 @@ TEST_P(ObjectStoreConformance, LinksWhatIsPresentAndRaisesIt) {
   EXPECT_TRUE(store().Link(kDefaultDomain, {}, {10})->empty());
 }
 
+TEST_P(ObjectStoreConformance, LinksEachToARevisionOfItsOwn) {
+  ObjectRef small = PutContent(store(), "small", {.touched_rev = {3}})->ref;
+  ObjectRef large = PutContent(store(), TestContent(99'999, 8), {.touched_rev = {30}})->ref;
+  ObjectRef suspect = PutContent(store(), "suspect", {.touched_rev = {3}})->ref;
+  ASSERT_TRUE(store().MarkSuspect(kDefaultDomain, suspect.id).ok());
+  ObjectRef absent = RefOf(0, AsBytes("absent"));
+  const TouchedRef refs[] = {{large, {29}}, {absent, {9}}, {suspect, {9}}, {small, {7}}};
+  auto linked = store().LinkEach(kDefaultDomain, refs);
+  ASSERT_TRUE(linked.ok()) << linked.status();
+  std::vector<bool> present;
+  for (const LinkResult& result : *linked) present.push_back(result.present);
+  EXPECT_EQ(present, (std::vector<bool>{true, false, false, true}));
+  harness_->Reopen();
+  EXPECT_EQ((*store().Stat(kDefaultDomain, small.id))->touched_rev, Revision{7});
+  EXPECT_EQ((*store().Stat(kDefaultDomain, large.id))->touched_rev, Revision{30});
+  EXPECT_EQ((*store().Stat(kDefaultDomain, suspect.id))->touched_rev, Revision{3});
+}
+
+TEST_P(ObjectStoreConformance, DropsOnlyWhatIsUnchangedAndAllowed) {
+  ObjectRef same = PutContent(store(), TestContent(100'000, 1), {.touched_rev = {5}})->ref;
+  ObjectRef small = PutContent(store(), "small", {.touched_rev = {5}})->ref;
+  ObjectRef raised = PutContent(store(), "raised", {.touched_rev = {6}})->ref;
+  ObjectRef bad = PutContent(store(), "bad", {.touched_rev = {5}})->ref;
+  ASSERT_TRUE(store().MarkSuspect(kDefaultDomain, bad.id).ok());
+  ObjectRef absent = RefOf(0, AsBytes("absent"));
+  ObjectRef other = PutContent(store(), "other", {.touched_rev = {5}})->ref;
+  ObjectRef other_level = other;
+  other_level.level = 1;
+  std::vector<TouchedRef> seen;
+  for (const ObjectRef& ref : {same, small, raised, bad, absent, other_level}) {
+    seen.push_back({ref, {5}});
+  }
+  auto refused = store().DropUnchanged(kDefaultDomain, seen, [] { return false; });
+  ASSERT_TRUE(refused.ok()) << refused.status();
+  EXPECT_EQ(*refused, std::vector<bool>(seen.size()));
+  EXPECT_EQ(store().Usage()->objects, 5u);
+
+  int asked = 0;
+  auto dropped = store().DropUnchanged(kDefaultDomain, seen, [&asked] { return ++asked == 1; });
+  ASSERT_TRUE(dropped.ok()) << dropped.status();
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(*dropped, std::vector<bool>({true, true, false, true, false, false}));
+  harness_->Reopen();
+  EXPECT_EQ(store().Usage()->objects, 2u);
+  EXPECT_FALSE(store().Open(kDefaultDomain, same.id).ok());
+  EXPECT_TRUE(store().Open(kDefaultDomain, raised.id).ok());
+  EXPECT_TRUE(store().Open(kDefaultDomain, other.id).ok());
+}
+
 TEST_P(ObjectStoreConformance, DeletesOnlyBelowTheFence) {
   for (uint64_t size : {uint64_t{10}, uint64_t{100'000}}) {
     ObjectId id = PutContent(store(), TestContent(size, 9), {.touched_rev = {5}})->ref.id;

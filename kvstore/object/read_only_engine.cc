@@ -162,6 +162,14 @@ absl::StatusOr<std::vector<LinkResult>> ReadOnlyEngine::Link(Domain, std::span<c
                                                              Revision) {
   return ReadOnly();
 }
+absl::StatusOr<std::vector<LinkResult>> ReadOnlyEngine::LinkEach(Domain,
+                                                                 std::span<const TouchedRef>) {
+  return ReadOnly();
+}
+absl::StatusOr<std::vector<bool>> ReadOnlyEngine::DropUnchanged(Domain, std::span<const TouchedRef>,
+                                                                const std::function<bool()>&) {
+  return ReadOnly();
+}
 absl::StatusOr<std::vector<bool>> ReadOnlyEngine::DeleteAllBelow(Domain, std::span<const ObjectId>,
                                                                  Revision) {
   return ReadOnly();

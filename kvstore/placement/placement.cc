@@ -1,8 +1,10 @@
 #include "kvstore/placement/placement.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "kvstore/base/bytes.h"
 #include "kvstore/base/status.h"
 #include "kvstore/placement/rendezvous.h"
 
@@ -24,6 +26,18 @@ Placement::Placement(std::shared_ptr<const ClusterMap> map)
 
 uint32_t Placement::PartitionOf(const ObjectId& id) const {
   return static_cast<uint32_t>(id.Prefix64() >> (64 - map_->settings().partition_bits));
+}
+
+std::optional<ObjectId> Placement::BeforePartition(uint32_t partition) const {
+  TILEKV_CHECK(partition < partitions());
+  if (partition == 0) return std::nullopt;
+  const uint64_t first = uint64_t{partition} << (64 - map_->settings().partition_bits);
+  std::string head;
+  AppendBe64(head, first - 1);
+  ObjectId before;
+  before.bytes.fill(0xff);
+  std::copy(head.begin(), head.end(), before.bytes.begin());
+  return before;
 }
 
 Owners Placement::OwnersOf(uint32_t partition) const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kvstore/base/defaults.h"
@@ -48,6 +49,9 @@ class Placement {
   uint32_t partitions() const { return uint32_t{1} << map_->settings().partition_bits; }
   // The top bits of the id.
   uint32_t PartitionOf(const ObjectId& id) const;
+  // The greatest id below those of the partition, behind which a scan of it begins; none: it is the
+  // first one. A partition is one range of ids.
+  std::optional<ObjectId> BeforePartition(uint32_t partition) const;
 
   // The first R nodes that are `in`, over zones, then hosts, then any; fewer where fewer are in.
   Owners OwnersOf(uint32_t partition) const;

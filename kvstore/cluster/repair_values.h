@@ -1,0 +1,74 @@
+// What nodes tell each other for repair. Plain values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kvstore/base/revision.h"
+#include "kvstore/object/object_store.h"
+#include "kvstore/placement/map_version.h"
+
+namespace tilekv {
+
+// Of the good rows that one store has of a partition. Two stores with equal digests hold the same
+// objects with the same revisions.
+struct PartitionDigest {
+  uint64_t objects = 0;
+  uint64_t content_bytes = 0;
+  // Two sums modulo 2^64 over all rows: of the first and of the second 8 bytes (little-endian) of
+  // the BLAKE3 hash of id (32 bytes) and touched_rev (8 bytes, little-endian).
+  std::array<uint64_t, 2> sums{};
+
+  friend bool operator==(const PartitionDigest&, const PartitionDigest&) = default;
+};
+
+struct DigestAnswer {
+  PlacementVersion placement;            // of the node that answers
+  std::vector<PartitionDigest> digests;  // of the first partitions that were asked for
+};
+
+// A row as others see it.
+struct PartitionRow {
+  ObjectRef ref;
+  Revision touched_rev;
+  RowState state = RowState::kGood;
+
+  friend bool operator==(const PartitionRow&, const PartitionRow&) = default;
+};
+
+struct PartitionPage {
+  std::vector<PartitionRow> rows;  // kMaxRepairBatch at most
+  bool end = false;                // there are no more behind them
+};
+
+enum class OfferOutcome : uint8_t {
+  kHas = 1,        // a good copy; its revision is at least the offered one by now
+  kWants = 2,      // it will pull it
+  kNotNow = 3,     // it lacks it, and has no room to pull it or to note it: to be offered again
+  kNotOwner = 4,   // it does not own it
+  kCollected = 5,  // the last round found it unused, and its revision is below that round's fence
+};
+
+struct OfferResult {
+  OfferOutcome outcome = OfferOutcome::kNotNow;
+  // Only with kCollected: the revision at which that round read the catalog, and its fence. The
+  // copy may be deleted where its revision is still below the fence.
+  Revision round_rev;
+  Revision fence;
+};
+
+struct OfferAnswer {
+  PlacementVersion placement;        // of the node that answers
+  std::vector<OfferResult> results;  // in the order of the offer
+};
+
+struct DropAnswer {
+  PlacementVersion placement;   // of the node that answers
+  std::string store_uuid;       // copies are counted by store
+  std::vector<bool> confirmed;  // in the order of the question
+};
+
+}  // namespace tilekv
