@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kvstore/base/status.h"
+#include "tensor_chunking/stream_copy.h"
 #include "tensor_chunking/unit_shape.h"
 
 namespace tilekv {
@@ -189,6 +190,15 @@ void RegionCopy::RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const {
     std::memcpy(to, from, bytes);
     from += bytes;
   });
+}
+
+void RegionCopy::StreamPiece(uint64_t offset, Bytes piece, uint8_t* dst) const {
+  const uint8_t* from = piece.data();
+  ForRunsOf(offset, piece.size(), dst, [&from](uint8_t* to, uint64_t bytes) {
+    StreamCopy(to, from, bytes);
+    from += bytes;
+  });
+  FinishStreamCopies();
 }
 
 void RegionCopy::PiecesOf(uint64_t offset, uint64_t length, uint8_t* dst,

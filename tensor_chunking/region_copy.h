@@ -41,6 +41,8 @@ class RegionCopy {
   // What Run does with `piece` of the source, which begins `offset` bytes after src_offset(). Only
   // where source_in_order().
   void RunPiece(uint64_t offset, Bytes piece, uint8_t* dst) const;
+  // The same into memory that will not be read soon (stream_copy.h).
+  void StreamPiece(uint64_t offset, Bytes piece, uint8_t* dst) const;
   // The memory that RunPiece writes for a piece of `length` bytes, in order: appended to `pieces`.
   void PiecesOf(uint64_t offset, uint64_t length, uint8_t* dst,
                 std::vector<MutableBytes>& pieces) const;

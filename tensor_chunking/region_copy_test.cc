@@ -1,5 +1,7 @@
 #include "tensor_chunking/region_copy.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kvstore/base/random.h"
 #include "kvstore/base/status.h"
+#include "tensor_chunking/stream_copy.h"
 #include "tensor_chunking/test_tensor.h"
 
 namespace tilekv {
@@ -118,6 +121,41 @@ TEST(RegionCopy, PiecesOfTheSourceInOrderMakeTheWhole) {
   EXPECT_GT(in_order, 4000) << "a box that is taken whole is in order";
   EXPECT_FALSE(RegionCopy(4, 12, 0, std::array{CopyDim{4, -4, 4}}).source_in_order());
   EXPECT_FALSE(RegionCopy(4, 0, 0, std::array{CopyDim{4, 8, 4}}).source_in_order());
+}
+
+TEST(RegionCopy, StreamsWhateverTheLengthAndTheAddress) {
+  SeededRandom random(29);
+  std::vector<uint8_t> from(2'000);
+  for (uint8_t& byte : from) byte = static_cast<uint8_t>(random.Next());
+  for (int i = 0; i < 2'000; ++i) {
+    const uint64_t run = 1 + random.Below(400);
+    const uint64_t rows = 1 + random.Below(4);
+    const uint64_t stride = run + random.Below(100);
+    const uint64_t begin = random.Below(70);
+    RegionCopy copy(
+        run, 0, static_cast<int64_t>(begin),
+        std::array{CopyDim{rows, static_cast<int64_t>(run), static_cast<int64_t>(stride)}});
+    std::vector<uint8_t> expected(begin + rows * stride, 0xaa), got = expected;
+    copy.Run(from.data(), expected.data());
+    const uint64_t first = random.Below(copy.bytes() + 1);
+    copy.StreamPiece(0, Bytes(from).first(first), got.data());
+    copy.StreamPiece(first, Bytes(from).subspan(first, copy.bytes() - first), got.data());
+    ASSERT_EQ(got, expected) << run << " bytes a row, " << rows << " rows from " << begin;
+  }
+}
+
+TEST(StreamCopy, KnowsMemoryThatNobodyHasWrittenTo) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  void* mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  auto* memory = static_cast<uint8_t*>(mapped);
+  madvise(memory, kBytes, MADV_NOHUGEPAGE);
+  EXPECT_FALSE(HasMemory(memory + kBytes / 2 + 7));
+  memory[kBytes / 2] = 1;
+  EXPECT_TRUE(HasMemory(memory + kBytes / 2 + 7));
+  EXPECT_FALSE(HasMemory(memory + 100));
+  munmap(mapped, kBytes);
+  EXPECT_FALSE(HasMemory(memory + kBytes / 2));
 }
 
 TEST(RegionCopy, MergesWhatLiesTogether) {

@@ -8,12 +8,15 @@
 #include "kvstore/base/status.h"
 #include "kvstore/object/object_hash.h"
 #include "tensor_chunking/parallel.h"
+#include "tensor_chunking/stream_copy.h"
 
 namespace tilekv {
 namespace {
 
 // Pieces of memory shorter than this are filled by a copy rather than by the kernel, one by one.
 constexpr uint64_t kLeastPieceBytes = 2 * kKiB;
+// More than this would not stay in the processor's cache until it is used.
+constexpr uint64_t kLeastStreamedBytes = 32 * kMiB;
 
 }  // namespace
 
@@ -36,9 +39,10 @@ absl::Status TileReader::Run(const TensorEntry& entry, const ReadPlan& plan, uin
                              ReadStats* stats, const CallContext& context) const {
   Mutex mutex;
   ReadStats total;
+  const ReadHow how{.streams = plan.result_bytes() >= kLeastStreamedBytes};
   absl::Status status = ParallelFor(threads_, plan.size(), context, [&](size_t i) {
     ReadStats own{.timed = stats != nullptr && stats->timed};
-    absl::Status read = ReadWork(entry, plan.Work(i), destination, false, &own, context);
+    absl::Status read = ReadWork(entry, plan.Work(i), destination, how, &own, context);
     MutexLock lock(mutex);
     total.Add(own);
     return read;
@@ -52,13 +56,14 @@ absl::Status TileReader::RunReserved(const TensorEntry& entry, const ReadPlan& p
                                      const CallContext& context) const {
   for (uint64_t i = 0; i < plan.size(); ++i) {
     TILEKV_RETURN_IF_ERROR(context.Check());
-    TILEKV_RETURN_IF_ERROR(ReadWork(entry, plan.Work(i), destination, true, stats, context));
+    TILEKV_RETURN_IF_ERROR(
+        ReadWork(entry, plan.Work(i), destination, {.reserved = true}, stats, context));
   }
   return absl::OkStatus();
 }
 
 absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work,
-                                  uint8_t* destination, bool reserved, ReadStats* stats,
+                                  uint8_t* destination, ReadHow how, ReadStats* stats,
                                   const CallContext& context) const {
   const TileRef& ref = entry.tiles[work.tile];
   const bool timed = stats != nullptr && stats->timed;
@@ -75,7 +80,7 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
   }
   if (ref.parts != nullptr) buffered_bytes = ref.length_bytes + 2 * ref.object.length;
   Reservation reservation;
-  if (!reserved && buffered_bytes > 0) {
+  if (!how.reserved && buffered_bytes > 0) {
     TimedScope waiting(timed ? &stats->budget_nanos : nullptr);
     TILEKV_ASSIGN_OR_RETURN(reservation, budget_.Acquire(buffered_bytes, context));
   }
@@ -97,9 +102,15 @@ absl::Status TileReader::ReadWork(const TensorEntry& entry, const TileWork& work
     object.verify = verify_;
     if (read.placed()) {
       object.placed_bytes = read.length_bytes;
-      object.place = [&copy = read.copies[0], destination](uint64_t offset, Bytes piece) {
-        copy.RunPiece(offset, piece, destination);
-      };
+      if (how.streams && HasMemory(destination + read.copies[0].dst_offset())) {
+        object.place = [&copy = read.copies[0], destination](uint64_t offset, Bytes piece) {
+          copy.StreamPiece(offset, piece, destination);
+        };
+      } else {
+        object.place = [&copy = read.copies[0], destination](uint64_t offset, Bytes piece) {
+          copy.RunPiece(offset, piece, destination);
+        };
+      }
       if (read.copies[0].run_bytes() >= kLeastPieceBytes) {
         object.pieces = [&copy = read.copies[0], destination](uint64_t offset, uint64_t length,
                                                               std::vector<MutableBytes>& pieces) {

@@ -39,8 +39,12 @@ class TileReader {
                         const CallContext& context) const;
 
  private:
+  struct ReadHow {
+    bool reserved = false;  // the memory of buffers was reserved
+    bool streams = false;   // so much is read that it does not stay in the processor's cache
+  };
   absl::Status ReadWork(const TensorEntry& entry, const TileWork& work, uint8_t* destination,
-                        bool reserved, ReadStats* stats, const CallContext& context) const;
+                        ReadHow how, ReadStats* stats, const CallContext& context) const;
   // Base and delta, combined and verified.
   absl::Status ReadXor(const TileRef& ref, MutableBytes out, ReadStats* stats,
                        const CallContext& context) const;
