@@ -225,7 +225,8 @@ void NodeOutlook::Tell(std::shared_ptr<const Placement> placement) {
   placement_ = std::move(placement);
 }
 
-bool NotedCopies::Want(Domain /*domain*/, const TouchedRef& wanted, std::string_view holder) {
+bool NotedCopies::Want(Domain domain, const TouchedRef& wanted, std::string_view holder) {
+  if (repairer != nullptr) return repairer->Want(domain, wanted, holder);
   MutexLock lock(mutex_);
   if (noted_.size() >= room) return false;
   noted_.push_back({wanted, std::string(holder)});
@@ -293,11 +294,18 @@ void MemoryCluster::MakeMap(const std::map<std::string, NodeState>& states) {
   const ClusterSettings settings = map.settings();
   // Whatever the replication.
   next(ChangeSettings(map, {.replication = 1, .min_copies = 1}));
+  const auto state_of = [&states](const std::string& id) {
+    const auto found = states.find(id);
+    return found == states.end() ? NodeState::kIn : found->second;
+  };
+  // Those that come back first, so that there is always one that is in.
   for (const auto& node : nodes_) {
-    const auto found = states.find(node->id);
-    const NodeState state = found == states.end() ? NodeState::kIn : found->second;
+    const NodeState was = map.Find(node->id)->state;
+    if (was != NodeState::kIn && was != state_of(node->id)) next(UndrainNode(map, node->id));
+  }
+  for (const auto& node : nodes_) {
+    const NodeState state = state_of(node->id);
     if (map.Find(node->id)->state == state) continue;
-    if (map.Find(node->id)->state != NodeState::kIn) next(UndrainNode(map, node->id));
     if (state == NodeState::kDraining) next(DrainNode(map, node->id));
     if (state == NodeState::kOut) next(MarkOutAutomatically(map, node->id, {}));
   }

@@ -126,7 +126,7 @@ class NodeOutlook : public Peers, public ClusterView {
   std::shared_ptr<const Placement> placement_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What a node was offered and lacks.
+// What a node was offered and lacks: noted here, or by who repairs it.
 class NotedCopies : public WantedCopies {
  public:
   struct Noted {
@@ -137,6 +137,7 @@ class NotedCopies : public WantedCopies {
   std::vector<Noted> noted();
 
   std::atomic<size_t> room{SIZE_MAX};
+  WantedCopies* repairer = nullptr;
 
  private:
   Mutex mutex_;

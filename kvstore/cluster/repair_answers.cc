@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
+#include "kvstore/cluster/own_placement.h"
 #include "kvstore/cluster/partition_rows.h"
 
 namespace tilekv {
@@ -29,24 +30,6 @@ absl::Status CheckPartition(const Placement& placement, uint32_t partition) {
   return MakeError(Reason::kInvalidArgument, fmt::format("there is no partition {}; there are {}",
                                                          partition, placement.partitions()));
 }
-
-// Whose owners a node knows.
-class Ownership {
- public:
-  Ownership(const Placement& placement, const std::string& node_id) : placement_(placement) {
-    const std::vector<MapNode>& nodes = placement.map().nodes();
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (nodes[i].id == node_id) self_ = static_cast<NodeIndex>(i);
-    }
-  }
-  bool Owns(const ObjectId& id) const {
-    return self_.has_value() && placement_.OwnersOf(placement_.PartitionOf(id)).Contains(*self_);
-  }
-
- private:
-  const Placement& placement_;
-  std::optional<NodeIndex> self_;
-};
 
 }  // namespace
 
@@ -85,16 +68,15 @@ absl::StatusOr<OfferAnswer> RepairAnswers::Offer(std::string_view from, Domain d
                                                  const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(CheckCount(refs.size()));
   TILEKV_RETURN_IF_ERROR(context.Check());
-  const std::shared_ptr<const Placement> own = view_.placement();
-  OfferAnswer answer{.placement = own->map().placement_version(), .results = {}};
+  const OwnPlacement own = OwnPlacement::Of(view_);
+  OfferAnswer answer{.placement = own.version(), .results = {}};
   if (answer.placement != placement) return answer;
-  const Ownership ownership(*own, view_.node_id());
   answer.results.resize(refs.size());
   std::vector<TouchedRef> owned;
   std::vector<size_t> places;
   for (size_t i = 0; i < refs.size(); ++i) {
     answer.results[i].outcome = OfferOutcome::kNotOwner;
-    if (!ownership.Owns(refs[i].ref.id)) continue;
+    if (!own.OwnsObject(refs[i].ref.id)) continue;
     owned.push_back(refs[i]);
     places.push_back(i);
   }
@@ -131,19 +113,17 @@ absl::StatusOr<DropAnswer> RepairAnswers::ConfirmDrop(Domain domain,
                                                       std::span<const TouchedRef> refs,
                                                       const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(CheckCount(refs.size()));
-  const std::shared_ptr<const Placement> own = view_.placement();
-  DropAnswer answer{.placement = own->map().placement_version(),
-                    .store_uuid = objects_.store_uuid(),
-                    .confirmed = {}};
+  const OwnPlacement own = OwnPlacement::Of(view_);
+  DropAnswer answer{
+      .placement = own.version(), .store_uuid = objects_.store_uuid(), .confirmed = {}};
   if (answer.placement != placement) return answer;
-  const Ownership ownership(*own, view_.node_id());
   std::vector<bool> confirmed(refs.size());
   std::vector<TouchedRef> sound;
   std::vector<size_t> places;
   uint64_t left_bytes = kMaxVerifiedBytes;
   for (size_t i = 0; i < refs.size(); ++i) {
     TILEKV_RETURN_IF_ERROR(context.Check());
-    if (!ownership.Owns(refs[i].ref.id)) continue;
+    if (!own.OwnsObject(refs[i].ref.id)) continue;
     // What cannot be looked at is not confirmed; the others may be.
     const absl::StatusOr<bool> is_sound = IsSound(domain, refs[i].ref, left_bytes);
     if (!is_sound.ok() || !*is_sound) continue;
