@@ -1,8 +1,11 @@
 // The rows of one partition at one store, and what they come to.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kvstore/cluster/repair_values.h"
@@ -18,8 +21,12 @@ void AddToDigest(const ObjectRow& row, PartitionDigest& digest);
 absl::Status ScanPartition(ObjectStore& objects, Domain domain, const Placement& placement,
                            uint32_t partition, const std::optional<ObjectId>& after,
                            const std::function<bool(const ObjectRow&)>& visit);
-absl::StatusOr<PartitionDigest> DigestOf(ObjectStore& objects, Domain domain,
-                                         const Placement& placement, uint32_t partition);
+// Of the first of these partitions: of one at least, and of no further one once more than
+// `most_rows` rows were read. Ascending ones that lie close together are read in one go.
+absl::StatusOr<std::vector<PartitionDigest>> DigestsOf(ObjectStore& objects, Domain domain,
+                                                       const Placement& placement,
+                                                       std::span<const uint32_t> partitions,
+                                                       uint64_t most_rows);
 // The next kMaxRepairBatch rows behind `after`.
 absl::StatusOr<PartitionPage> PageOf(ObjectStore& objects, Domain domain,
                                      const Placement& placement, uint32_t partition,

@@ -41,15 +41,10 @@ absl::StatusOr<DigestAnswer> RepairAnswers::Digests(Domain domain,
   const std::shared_ptr<const Placement> own = view_.placement();
   DigestAnswer answer{.placement = own->map().placement_version(), .digests = {}};
   if (answer.placement != placement) return answer;
-  uint64_t rows = 0;
-  for (uint32_t partition : partitions) {
-    if (rows > kMaxDigestRows) break;
-    TILEKV_RETURN_IF_ERROR(context.Check());
-    TILEKV_RETURN_IF_ERROR(CheckPartition(*own, partition));
-    TILEKV_ASSIGN_OR_RETURN(PartitionDigest digest, DigestOf(objects_, domain, *own, partition));
-    rows += digest.objects;
-    answer.digests.push_back(digest);
-  }
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  for (uint32_t partition : partitions) TILEKV_RETURN_IF_ERROR(CheckPartition(*own, partition));
+  TILEKV_ASSIGN_OR_RETURN(answer.digests,
+                          DigestsOf(objects_, domain, *own, partitions, kMaxDigestRows));
   return answer;
 }
 

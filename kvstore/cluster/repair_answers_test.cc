@@ -61,7 +61,9 @@ TEST(RepairAnswersTest, DigestsTellWhatIsHeldAndWithWhichRevision) {
   cluster.PutAt("c", "content", {5});
   const auto partition = cluster.placement()->PartitionOf(ref.id);
   const auto at = [&](const char* node) {
-    return *DigestOf(*cluster.node(node).store, kDefaultDomain, *cluster.placement(), partition);
+    return DigestsOf(*cluster.node(node).store, kDefaultDomain, *cluster.placement(),
+                     {&partition, 1}, 1)
+        ->front();
   };
   EXPECT_EQ(asked.Digest(ref.id), at("c"));
   EXPECT_EQ(asked.Digest(ref.id).objects, 1u);
@@ -73,6 +75,39 @@ TEST(RepairAnswersTest, DigestsTellWhatIsHeldAndWithWhichRevision) {
 
   ASSERT_TRUE(cluster.node("b").store->MarkSuspect(kDefaultDomain, ref.id).ok());
   EXPECT_EQ(asked.Digest(ref.id), PartitionDigest()) << "it counts good rows only";
+}
+
+TEST(RepairAnswersTest, DigestsOfManyPartitionsAreThoseOfEachOne) {
+  ClusterSettings settings;
+  settings.partition_bits = 6;
+  MemoryCluster cluster({.settings = settings});
+  TestStore& store = *cluster.node("b").store;
+  const auto placement = cluster.placement();
+  const auto digests = [&](const std::vector<uint32_t>& partitions, uint64_t most_rows) {
+    return *DigestsOf(store, kDefaultDomain, *placement, partitions, most_rows);
+  };
+  for (int i = 0; i < 150; ++i) cluster.PutAt("b", "content " + std::to_string(i));
+  // Close together, far apart, back again, and with none in between.
+  const std::vector<uint32_t> asked = {0, 1, 2, 5, 13, 40, 41, 41, 63, 62, 20, 30};
+  const std::vector<PartitionDigest> all = digests(asked, 1'000);
+  ASSERT_EQ(all.size(), asked.size());
+  uint64_t objects = 0;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    EXPECT_EQ(all[i], digests({asked[i]}, 0).front()) << i;
+    objects += all[i].objects;
+  }
+  EXPECT_GT(objects, 10u);
+  // In as many answers as it takes.
+  std::vector<PartitionDigest> parts;
+  int answers = 0;
+  for (; parts.size() < asked.size(); ++answers) {
+    const auto some =
+        digests({asked.begin() + static_cast<std::ptrdiff_t>(parts.size()), asked.end()}, 3);
+    ASSERT_FALSE(some.empty());
+    parts.insert(parts.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(parts, all);
+  EXPECT_GT(answers, 3);
 }
 
 TEST(RepairAnswersTest, PagesGoThroughOnePartitionInOrder) {

@@ -32,18 +32,25 @@ class RepairingCluster {
   explicit RepairingCluster(const MemoryClusterOptions& options,
                             size_t list_objects = kMaxRepairList)
       : cluster(options) {
-    Executor* executor = options.executor == nullptr ? &inline_ : options.executor;
+    executor_ = options.executor == nullptr ? &inline_ : options.executor;
+    list_objects_ = list_objects;
     for (const auto& node : cluster.nodes()) {
       budgets_[node->id] = std::make_shared<ByteBudget>(kBudgetBytes);
-      repairers_[node->id] =
-          std::make_unique<Repairer>(*node->store, *node->outlook, *node->outlook,
-                                     RepairerOptions{.executor = executor,
-                                                     .pull_budget = budgets_[node->id],
-                                                     .pool = BufferPool::Create(4 * kMiB),
-                                                     .clock = &cluster.clock(),
-                                                     .list_objects = list_objects});
-      node->wanted.repairer = &repairers_[node->id]->wanted();
+      Restart(node->id);
     }
+  }
+
+  // Its repair begins anew.
+  void Restart(const std::string& id) {
+    MemoryNode& node = cluster.node(id);
+    auto repairer = std::make_unique<Repairer>(*node.store, *node.outlook, *node.outlook,
+                                               RepairerOptions{.executor = executor_,
+                                                               .pull_budget = budgets_[id],
+                                                               .pool = BufferPool::Create(4 * kMiB),
+                                                               .clock = &cluster.clock(),
+                                                               .list_objects = list_objects_});
+    node.wanted.repairer = &repairer->wanted();
+    repairers_[id] = std::move(repairer);
   }
 
   Repairer& at(std::string_view node) { return *repairers_.find(node)->second; }
@@ -155,6 +162,8 @@ class RepairingCluster {
 
  private:
   InlineExecutor inline_;
+  Executor* executor_ = nullptr;
+  size_t list_objects_ = 0;
   std::map<std::string, std::shared_ptr<ByteBudget>, std::less<>> budgets_;
   std::map<std::string, std::unique_ptr<Repairer>, std::less<>> repairers_;
 };

@@ -1,5 +1,5 @@
 // The life of a cluster whose nodes repair: puts, links, nodes that fail, disks that rot and are
-// replaced, maps that nodes learn late. From a seed, which a failure names.
+// replaced, pauses, restarts, maps that nodes learn late. From a seed, which a failure names.
 //
 // Asked after every step: repair has taken no copy where fewer than R are good, of which one may be
 // rotten and not noticed yet, and not the last with the greatest revision. Asked in the end, when
@@ -38,13 +38,14 @@ class Life {
     for (const auto& node : nodes_.cluster.nodes()) {
       node->faults.down = node->faults.unlikely = node->store->full = false;
       node->faults.cut_after_bytes = UINT64_MAX;
+      node->faults.after_confirm = nullptr;
       // What rots unnoticed is for the scrubber to find.
       for (const auto& [id, object] : objects_) {
         (void)node->store->Verify(kDefaultDomain, id);
       }
     }
-    const auto is_in = [this](const auto& state) { return state.second != NodeState::kIn; };
-    if (std::count_if(states_.begin(), states_.end(), is_in) > 3) states_.clear();
+    const auto is_away = [](const auto& state) { return state.second != NodeState::kIn; };
+    if (std::count_if(states_.begin(), states_.end(), is_away) > 3) states_.clear();
     nodes_.cluster.SetMap(states_);
     for (int i = 0; i < 20'000 && !nodes_.IsQuiet(); ++i) {
       Count();
@@ -88,7 +89,7 @@ class Life {
   }
 
   void Happen() {
-    switch (random_.Below(12)) {
+    switch (random_.Below(14)) {
       case 0:
       case 1:
       case 2:
@@ -113,6 +114,11 @@ class Life {
         return;
       case 9:
         if (random_.Below(3) == 0) ChangeMap();
+        return;
+      case 10:
+        return Pause(AnyNode());
+      case 11:
+        if (random_.Below(4) == 0) nodes_.Restart(AnyNode());
         return;
       default:
         return nodes_.cluster.TellMap(AnyNode());
@@ -173,6 +179,14 @@ class Life {
     const std::string& at = AnyNode();
     if (!IsSafeWithout(at, object)) return;
     ASSERT_TRUE(node(at).store->MarkSuspect(kDefaultDomain, object.ref.id).ok());
+  }
+  // Whoever asks it about drops stands still before it has the answer, for up to so long.
+  void Pause(const std::string& at) {
+    const auto most_ms = random_.Below(2) == 0 ? 0 : 2 * kDropAnswerCounts_ms;
+    node(at).faults.after_confirm = [this, most_ms] {
+      const auto paused_ms = random_.Below(static_cast<uint64_t>(most_ms) + 1);
+      nodes_.cluster.clock().Advance(static_cast<int64_t>(paused_ms) * 1'000);
+    };
   }
   void ChangeMap() {
     const std::string& changed = AnyNode();
