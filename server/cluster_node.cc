@@ -19,6 +19,7 @@
 #include "kvstore/catalog/etcd/etcd_endpoints.h"
 #include "kvstore/catalog/keys.h"
 #include "kvstore/cluster/catalog_room.h"
+#include "kvstore/cluster/cluster_collection.h"
 #include "kvstore/cluster/cluster_file.h"
 #include "kvstore/cluster/cluster_join.h"
 #include "kvstore/cluster/cluster_objects.h"
@@ -27,6 +28,8 @@
 #include "kvstore/cluster/gated_catalog.h"
 #include "kvstore/cluster/map_store.h"
 #include "kvstore/cluster/node_registry.h"
+#include "kvstore/cluster/node_rounds.h"
+#include "kvstore/cluster/round_store.h"
 #include "server/grpc_peers.h"
 #include "server/listen_address.h"
 #include "server/log.h"
@@ -103,10 +106,12 @@ class EtcdClusterNode : public ClusterNode {
   Catalog& catalog() override { return *gated_; }
   ObjectStore& objects() override { return *objects_; }
   ClusterAdmin& admin() override { return *operator_; }
+  SharedCollection& collection() override { return *collection_; }
   PeerServiceOptions peer_service() override {
-    return {.node_id = state_->node_id(), .objects = engine_, .line_id = [this] {
-              return maps_->line_id();
-            }};
+    return {.node_id = state_->node_id(),
+            .objects = engine_,
+            .rounds = rounds_.get(),
+            .line_id = [this] { return maps_->line_id(); }};
   }
 
   ClusterFigures figures() override;
@@ -143,6 +148,9 @@ class EtcdClusterNode : public ClusterNode {
   std::shared_ptr<ByteBudget> replica_budget_;
   std::unique_ptr<ThreadPool> executor_;
   std::unique_ptr<ClusterObjects> objects_;
+  std::unique_ptr<RoundStore> round_store_;
+  std::unique_ptr<NodeRounds> rounds_;
+  std::unique_ptr<ClusterCollection> collection_;
   std::unique_ptr<CatalogRoom> room_;
   std::unique_ptr<ClusterOperator> operator_;
   std::unique_ptr<NodeRegistry> registry_;
@@ -230,6 +238,14 @@ absl::Status EtcdClusterNode::Open(ObjectStore& engine, const std::string& direc
   objects.replica_budget = replica_budget_;
   objects.pool = std::move(pool);
   objects_ = std::make_unique<ClusterObjects>(engine, *peers_, *state_, objects);
+  TILEKV_ASSIGN_OR_RETURN(round_store_, RoundStore::Open(*FileSystem::Posix(),
+                                                         directory + "/rounds", &NoticeOfCluster));
+  rounds_ = std::make_unique<NodeRounds>(*round_store_, engine, *gated_,
+                                         [this] { return maps_->line_id(); });
+  ClusterCollectionOptions collection;
+  collection.executor = executor_.get();
+  collection_ =
+      std::make_unique<ClusterCollection>(*gated_, *rounds_, *peers_, *state_, collection);
   room_ = std::make_unique<CatalogRoom>(options_.etcd_quota_bytes, &NoticeOfCluster);
   LookAtRoom();
   operator_ = std::make_unique<ClusterOperator>(*maps_, *state_, *room_, *Clock::System());
@@ -355,6 +371,8 @@ ClusterFigures EtcdClusterNode::figures() {
   figures.failed_copies = counters.failed_copies;
   figures.peer_reads = counters.peer_reads;
   figures.hedged_reads = counters.hedged_reads;
+  figures.swept_objects = rounds_->counters().deleted_objects;
+  figures.swept_bytes = rounds_->counters().deleted_bytes;
   return figures;
 }
 

@@ -15,6 +15,7 @@
 #include "kvstore/catalog/catalog.h"
 #include "kvstore/catalog/etcd/etcd_options.h"
 #include "kvstore/node/cluster_admin.h"
+#include "kvstore/node/shared_collection.h"
 #include "kvstore/object/object_store.h"
 #include "kvstore/placement/cluster_map.h"
 #include "server/memory_plan.h"
@@ -63,6 +64,7 @@ class ClusterNode {
   virtual Catalog& catalog() = 0;
   virtual ObjectStore& objects() = 0;  // of the cluster
   virtual ClusterAdmin& admin() = 0;
+  virtual SharedCollection& collection() = 0;
   virtual PeerServiceOptions peer_service() = 0;
   virtual ClusterFigures figures() = 0;
 

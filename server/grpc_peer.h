@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,16 @@ class GrpcPeer : public Peer, public std::enable_shared_from_this<GrpcPeer> {
   absl::StatusOr<DropAnswer> ConfirmDrop(Domain domain, const PlacementVersion& placement,
                                          std::span<const TouchedRef> refs,
                                          const CallContext& context) override;
+
+  // --- grpc_peer_rounds.cc
+  absl::StatusOr<std::vector<bool>> HeldPartitions(Domain domain, uint32_t partition_bits,
+                                                   const CallContext& context) override;
+  absl::Status StoreRoundPart(const RoundPart& part, const CallContext& context) override;
+  absl::StatusOr<SweepAnswer> SweepRound(Domain domain, const RoundName& round,
+                                         const std::optional<ObjectId>& after,
+                                         const CallContext& context) override;
+  absl::StatusOr<SweepAnswer> CountGarbage(const RoundPart& part,
+                                           const CallContext& context) override;
 
   const std::string& address() const { return address_; }
   // No call that failed for want of an answer was the last one, within a time that grows with every

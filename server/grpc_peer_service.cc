@@ -14,6 +14,7 @@
 #include "kvstore/wire/bulk_frame.h"
 #include "kvstore/wire/object_messages.h"
 #include "server/exchange_reactor.h"
+#include "server/peer_rounds.h"
 #include "server/peer_streams.h"
 #include "server/sending_reactor.h"
 #include "server/unary_reactor.h"
@@ -81,6 +82,7 @@ absl::StatusOr<v1::PeerLinkResponse> Link(const PeerServiceOptions& options,
                      fmt::format("{} references in one call; at most {} are taken",
                                  request.refs_size(), kMaxRefs));
   }
+  TILEKV_RETURN_IF_ERROR(CheckSession(options, Revision{request.session_rev()}));
   std::vector<ObjectRef> refs;
   for (const v1::ObjectRef& message : request.refs()) {
     TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ObjectRefFromWire(message));
@@ -123,9 +125,12 @@ absl::StatusOr<std::unique_ptr<MessageSource>> SourceOf(PeerContext& peers,
   return CopySource::Create(peers.options, peers.pool, request);
 }
 
+using RoundMethods = v1::Peer::WithCallbackMethod_HeldPartitions<
+    v1::Peer::WithCallbackMethod_StoreRoundPart<v1::Peer::WithCallbackMethod_SweepRound<
+        v1::Peer::WithCallbackMethod_CountGarbage<v1::Peer::Service>>>>;
 using PeerMethods = v1::Peer::WithRawCallbackMethod_PutCopy<
     v1::Peer::WithRawCallbackMethod_ReadCopy<v1::Peer::WithCallbackMethod_Link<
-        v1::Peer::WithCallbackMethod_ReportDamage<v1::Peer::Service>>>>;
+        v1::Peer::WithCallbackMethod_ReportDamage<RoundMethods>>>>;
 
 class GrpcPeerService final : public PeerMethods {
  public:
@@ -147,6 +152,21 @@ class GrpcPeerService final : public PeerMethods {
     };
     return Answer("PeerReportDamage", *call, peers_.long_calls, *request, work, response);
   }
+
+#define TILEKV_ROUND_CALL(Name, Request, Response)                                              \
+  grpc::ServerUnaryReactor* Name(grpc::CallbackServerContext* call, const v1::Request* request, \
+                                 v1::Response* response) override {                             \
+    auto work = [this, request](const CallContext& context) {                                   \
+      return tilekv::Name(peers_.options, *request, context);                                   \
+    };                                                                                          \
+    return Answer(#Name, *call, peers_.rounds, *request, work, response);                       \
+  }
+  TILEKV_ROUND_CALL(HeldPartitions, HeldPartitionsRequest, HeldPartitionsResponse)
+  TILEKV_ROUND_CALL(StoreRoundPart, RoundPartRequest, StoreRoundPartResponse)
+  TILEKV_ROUND_CALL(SweepRound, SweepRoundRequest, SweepRoundResponse)
+  TILEKV_ROUND_CALL(CountGarbage, RoundPartRequest, SweepRoundResponse)
+#undef TILEKV_ROUND_CALL
+
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PutCopy(
       grpc::CallbackServerContext* call) override {
     auto reactor = std::make_shared<CopyReactor>(peers_, *call);

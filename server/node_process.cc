@@ -1,5 +1,6 @@
 #include "server/node_process.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -23,6 +24,7 @@ namespace tilekv {
 namespace {
 
 constexpr int64_t kScrubRetryMs = 60'000;  // after an error
+constexpr int64_t kFirstLookMs = 60'000;   // of a cluster's node, whether a round is due
 
 void NoticeOfStore(const std::string& text) {
   LogEvent(LogLevel::kWarning, "store", {{"notice", text}});
@@ -61,11 +63,13 @@ class RunningNode : public NodeProcess {
     TILEKV_ASSIGN_OR_RETURN(server_, NodeServer::Start(*node_, metrics_, server));
     if (cluster_ != nullptr) {
       TILEKV_RETURN_IF_ERROR(cluster_->Join());
-      LogEvent(LogLevel::kInfo, "not_collecting",
-               {{"reason", "nodes of a cluster delete nothing yet"}});
+      collecting_ = std::make_unique<PacedWork>(std::min(options_.collect_every_ms, kFirstLookMs),
+                                                [this] { return CollectIfDue(); });
     } else {
-      collecting_ =
-          std::make_unique<PeriodicWork>(options_.collect_every_ms, [this] { CollectOnce(); });
+      collecting_ = std::make_unique<PacedWork>(options_.collect_every_ms, [this] {
+        CollectOnce();
+        return options_.collect_every_ms;
+      });
     }
     TILEKV_RETURN_IF_ERROR(WriteAddresses(claim->address().ToString()));
     ready_ = true;
@@ -125,7 +129,10 @@ class RunningNode : public NodeProcess {
     node.pool = pool_;
     node.scratch = {FileSystem::Posix(), options_.data_dir + "/tmp"};
     node.holds_rounds = true;
-    if (cluster_ != nullptr) node.cluster = &cluster_->admin();
+    if (cluster_ != nullptr) {
+      node.cluster = &cluster_->admin();
+      node.collection = &cluster_->collection();
+    }
     ObjectStore& objects = cluster_ != nullptr ? cluster_->objects() : *engine_;
     TILEKV_ASSIGN_OR_RETURN(node_, LocalNode::Create(objects, catalog(), node));
     TILEKV_ASSIGN_OR_RETURN(uint64_t removed, engine_->RemoveUnnamedFiles());
@@ -147,8 +154,22 @@ class RunningNode : public NodeProcess {
                     FormatSizeShort(*options_.max_object_bytes), FormatSizeShort(limit_bytes)));
   }
 
+  // Of a cluster, whose nodes all look whether a round is due. Returns the milliseconds until the
+  // next look.
+  int64_t CollectIfDue() {
+    const absl::StatusOr<int64_t> due_ms = node_->CollectionDueIn_ms(options_.collect_every_ms);
+    // The heartbeat tells of a catalog that does not answer.
+    if (!due_ms.ok()) return std::min(options_.collect_every_ms, kFirstLookMs);
+    if (*due_ms == 0) CollectOnce();
+    return std::min(std::max<int64_t>(*due_ms, kFirstLookMs), options_.collect_every_ms);
+  }
+
   void CollectOnce() {
     absl::StatusOr<v1::CollectResponse> round = node_->Collect({}, stopping_);
+    if (cluster_ != nullptr && GetReason(round.status()) == Reason::kOverloaded) {
+      LogEvent(LogLevel::kInfo, "not_collecting", {{"reason", ErrorText(round.status())}});
+      return;
+    }
     if (round.ok() && round->held()) {
       LogEvent(LogLevel::kWarning, "collection_held",
                {{"round", HexEncode(AsBytes(round->round()))},
@@ -161,6 +182,9 @@ class RunningNode : public NodeProcess {
                {{"purged_versions", fmt::format("{}", round->purged_versions())},
                 {"deleted_objects", fmt::format("{}", round->deleted_objects())},
                 {"deleted_bytes", fmt::format("{}", round->deleted_bytes())}});
+      for (const std::string& node : round->not_reached()) {
+        LogEvent(LogLevel::kWarning, "not_collected_at", {{"node", node}});
+      }
     } else if (GetReason(round.status()) != Reason::kCancelled) {
       LogEvent(LogLevel::kWarning, "collect_failed", {{"error", ErrorText(round.status())}});
     }
@@ -205,7 +229,7 @@ class RunningNode : public NodeProcess {
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<NodeServer> server_;
   std::unique_ptr<Scrubber> scrubber_;
-  std::unique_ptr<PeriodicWork> collecting_;
+  std::unique_ptr<PacedWork> collecting_;
   std::unique_ptr<PacedWork> scrubbing_;
 };
 

@@ -10,6 +10,7 @@ namespace {
 // Threads wait for the disk most of the time.
 constexpr int kShortThreads = 8;
 constexpr int kLongThreads = 2;
+constexpr int kRoundThreads = 2;
 constexpr int kWriteThreads = 64;
 constexpr int kReadThreads = 4;
 
@@ -63,6 +64,7 @@ PeerContext::PeerContext(const PeerServiceOptions& options, ServerMetrics& metri
       calls(kMaxWaitingCalls, plan.call_bytes),
       short_calls("peer_short", kShortThreads),
       long_calls("peer_long", kLongThreads),
+      rounds("peer_rounds", kRoundThreads),
       writes("peer_write", kWriteThreads),
       reads("peer_read", kReadThreads) {
   metrics.WatchBudget(replica_write.name(), &replica_write.budget());

@@ -58,6 +58,7 @@ struct PeerContext {
   // Never disk on a gRPC thread.
   ThreadPool short_calls;
   ThreadPool long_calls;  // those that read whole objects
+  ThreadPool rounds;      // of the collector
   ThreadPool writes;
   ThreadPool reads;
 };

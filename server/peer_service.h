@@ -9,10 +9,14 @@
 
 namespace tilekv {
 
+class NodeRounds;
+
 struct PeerServiceOptions {
   std::string node_id;  // of this node; calls that mean another one are refused
   // The node's own objects, never those of the cluster. Outlives the service.
   ObjectStore* objects = nullptr;
+  // What it does in the collector's rounds; outlives the service. Null: nothing.
+  NodeRounds* rounds = nullptr;
   // The id of the catalog's line (16 bytes); asked for every call, in any thread, which it must not
   // block. Calls with another one are refused: CATALOG_REWOUND.
   std::function<std::string()> line_id;

@@ -8,6 +8,7 @@
 #include "kvstore/base/status.h"
 #include "kvstore/wire/bulk_frame.h"
 #include "kvstore/wire/object_messages.h"
+#include "server/peer_rounds.h"
 #include "server/put_sinks.h"
 
 namespace tilekv {
@@ -79,6 +80,7 @@ absl::Status CopySink::TakeHeader(const v1::PutCopyHeader& header) {
   spec.level = spec.expected->level;
   TILEKV_ASSIGN_OR_RETURN(spec.encoding, EncodingFromWire(header.encoding()));
   spec.touched_rev = Revision{header.touched_rev()};
+  TILEKV_RETURN_IF_ERROR(CheckSession(options_, spec.touched_rev));
   TILEKV_RETURN_IF_ERROR(CheckLimit(*spec.expected, options_.objects->max_object_bytes()));
   spec_ = spec;
   return absl::OkStatus();

@@ -105,7 +105,11 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
           peer_reads(
               scrape.Gauges("tilekv_peer_reads", "Reads that another node was asked for").Add({})),
           hedged_reads(
-              scrape.Gauges("tilekv_hedged_reads", "Of these, asked of one more node").Add({})) {}
+              scrape.Gauges("tilekv_hedged_reads", "Of these, asked of one more node").Add({})),
+          swept_objects(
+              scrape.Gauges("tilekv_swept_objects", "Copies deleted by rounds of the collector")
+                  .Add({})),
+          swept_bytes(scrape.Gauges("tilekv_swept_bytes", "Content of these").Add({})) {}
 
     prometheus::Gauge& nodes;
     prometheus::Gauge& nodes_away;
@@ -118,6 +122,8 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     prometheus::Gauge& failed_copies;
     prometheus::Gauge& peer_reads;
     prometheus::Gauge& hedged_reads;
+    prometheus::Gauge& swept_objects;
+    prometheus::Gauge& swept_bytes;
   };
 
   prometheus::Family<prometheus::Gauge>& Gauges(const char* name, const char* help) {
@@ -154,6 +160,8 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     gauges_->failed_copies.Set(static_cast<double>(figures.failed_copies));
     gauges_->peer_reads.Set(static_cast<double>(figures.peer_reads));
     gauges_->hedged_reads.Set(static_cast<double>(figures.hedged_reads));
+    gauges_->swept_objects.Set(static_cast<double>(figures.swept_objects));
+    gauges_->swept_bytes.Set(static_cast<double>(figures.swept_bytes));
   }
 
   const std::shared_ptr<prometheus::Registry> registry_;

@@ -41,6 +41,9 @@ struct ClusterFigures {
   uint64_t failed_copies = 0;
   uint64_t peer_reads = 0;
   uint64_t hedged_reads = 0;
+  // The same, of RoundCounters.
+  uint64_t swept_objects = 0;
+  uint64_t swept_bytes = 0;
 };
 
 // Thread-safe.

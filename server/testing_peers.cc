@@ -34,7 +34,9 @@ void TestingPeer::StartServer() {
   NodeServerOptions options;
   options.listen = address();
   options.peers = PeerServiceOptions{
-      .node_id = node_id_, .objects = &store_, .line_id = [this] { return line_; }};
+      .node_id = node_id_, .objects = &store_, .rounds = rounds_, .line_id = [this] {
+        return line_;
+      }};
   server_ = OrDie(NodeServer::Start(*node_, metrics_, options));
   port_ = server_->port();
 }

@@ -30,11 +30,14 @@ class TestingPeer {
   void StartServer();
   // From now on the node is on another line of the catalog.
   void set_line(const std::string& line) { line_ = line; }
+  // From the next StartServer on; outlives the node. Null: it takes no rounds.
+  void set_rounds(NodeRounds* rounds) { rounds_ = rounds; }
 
  private:
   const std::string node_id_;
   std::string line_ = kTestingLine;
   ObjectStore& store_;
+  NodeRounds* rounds_ = nullptr;
   MemoryCatalog catalog_;
   std::unique_ptr<LocalNode> node_;
   ServerMetrics metrics_;

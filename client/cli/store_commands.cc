@@ -110,6 +110,8 @@ Json CollectJson(const v1::CollectResponse& round, bool dry_run) {
   json["unexplained_bytes"] = round.unexplained_bytes();
   json["sessions"] = Json::array();
   for (const std::string& session : round.sessions()) json["sessions"].push_back(JsonText(session));
+  json["not_reached"] = Json::array();
+  for (const std::string& node : round.not_reached()) json["not_reached"].push_back(JsonText(node));
   return json;
 }
 
@@ -143,6 +145,11 @@ std::string CollectText(const v1::CollectResponse& round, bool dry_run) {
     text += fmt::format("\nkept for uploads under way: {}",
                         Counted(round.kept_by_sessions(), "object"));
     for (const std::string& session : round.sessions()) text += "\n  " + Printable(session);
+  }
+  if (round.not_reached_size() > 0) {
+    text += fmt::format("\nnot reached, whose copies stay until a later collection: {}",
+                        Counted(round.not_reached_size(), "node"));
+    for (const std::string& node : round.not_reached()) text += "\n  " + Printable(node);
   }
   return text;
 }

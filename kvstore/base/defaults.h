@@ -109,6 +109,9 @@ inline constexpr uint64_t kCollectMemoryBytes = 32 * kMiB;  // of the list of wh
 // A round of a node is held when what is in use fell by more than both, without an explanation.
 inline constexpr uint64_t kCollectHoldPercent = 20;
 inline constexpr uint64_t kCollectHoldBytes = 10 * kGiB;
+inline constexpr int64_t kCollectorLease_s = 120;        // of the node of a cluster that collects
+inline constexpr uint64_t kRoundPartBytes = 256 * kKiB;  // of a round's lists, in one message
+inline constexpr size_t kRoundNodes = 4;                 // that a round works with at once
 
 // --- cluster
 // -------------------------------------------------------------------------------------------------------

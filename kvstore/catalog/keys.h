@@ -18,6 +18,7 @@ struct KeyRange {
 
 inline constexpr char kLineKey[] = "line";
 inline constexpr char kRoundKey[] = "round";
+inline constexpr char kCollectorKey[] = "collector";
 inline constexpr char kClusterMapKey[] = "map";
 // Of an object that a name needed since this revision and needs no longer. `id` is raw bytes.
 std::string FreedKey(Revision since, std::string_view id);

@@ -105,7 +105,7 @@ class TestPeer : public Peer {
     ++node_.log.links;
     if (node_.faults.before_link) node_.faults.before_link();
     TILEKV_RETURN_IF_ERROR(Reachable(node_));
-    TILEKV_RETURN_IF_ERROR(SessionLives());
+    TILEKV_RETURN_IF_ERROR(SessionLives(session_rev));
     PeerLinkAnswer answer{.store_uuid = UuidOf(node_)};
     TILEKV_ASSIGN_OR_RETURN(answer.results, node_.store->Link(domain, refs, session_rev));
     return answer;
@@ -114,7 +114,7 @@ class TestPeer : public Peer {
                                                       const CallContext&) override {
     ++node_.log.copies;
     TILEKV_RETURN_IF_ERROR(Reachable(node_));
-    TILEKV_RETURN_IF_ERROR(SessionLives());
+    TILEKV_RETURN_IF_ERROR(SessionLives(spec.touched_rev));
     if (node_.faults.full) return MakeError(Reason::kStoreFull, "no room");
     TILEKV_ASSIGN_OR_RETURN(std::unique_ptr<ObjectWriter> writer, node_.store->NewWriter(spec));
     return std::make_unique<TestCopyWriter>(node_, clock_, std::move(writer), spec.touched_rev);
@@ -166,9 +166,38 @@ class TestPeer : public Peer {
     return answer;
   }
 
+  // --- the collector's rounds
+  absl::StatusOr<std::vector<bool>> HeldPartitions(Domain domain, uint32_t partition_bits,
+                                                   const CallContext& context) override {
+    TILEKV_RETURN_IF_ERROR(TakesRounds());
+    return node_.rounds->HeldPartitions(domain, partition_bits, context);
+  }
+  absl::Status StoreRoundPart(const RoundPart& part, const CallContext& context) override {
+    if (node_.faults.before_round_part) node_.faults.before_round_part();
+    TILEKV_RETURN_IF_ERROR(TakesRounds());
+    return node_.rounds->StoreRoundPart(part, context);
+  }
+  absl::StatusOr<SweepAnswer> SweepRound(Domain domain, const RoundName& round,
+                                         const std::optional<ObjectId>& after,
+                                         const CallContext& context) override {
+    TILEKV_RETURN_IF_ERROR(TakesRounds());
+    return node_.rounds->SweepRound(domain, round, after, context);
+  }
+  absl::StatusOr<SweepAnswer> CountGarbage(const RoundPart& part,
+                                           const CallContext& context) override {
+    TILEKV_RETURN_IF_ERROR(TakesRounds());
+    return node_.rounds->CountGarbage(part, context);
+  }
+
  private:
-  absl::Status SessionLives() const {
-    if (!node_.faults.session_lost) return absl::OkStatus();
+  absl::Status TakesRounds() const {
+    TILEKV_RETURN_IF_ERROR(Reachable(node_));
+    return node_.rounds != nullptr ? absl::OkStatus() : Unavailable(node_, "takes no rounds");
+  }
+  absl::Status SessionLives(Revision session_rev) const {
+    if (!node_.faults.session_lost) {
+      return node_.rounds == nullptr ? absl::OkStatus() : node_.rounds->CheckSession(session_rev);
+    }
     return MakeError(Reason::kSessionLost, "the session is below the fence");
   }
 

@@ -19,6 +19,7 @@
 #include "kvstore/base/mutex.h"
 #include "kvstore/base/random.h"
 #include "kvstore/cluster/cluster_objects.h"
+#include "kvstore/cluster/node_rounds.h"
 #include "kvstore/cluster/repair_answers.h"
 #include "kvstore/object/memory_object_store.h"
 #include "kvstore/placement/cluster_map.h"
@@ -61,7 +62,8 @@ struct NodeFaults {
   std::function<void()> before_read;
   std::function<void()> before_confirm;  // of drops
   std::function<void()> after_confirm;   // while the answer is on its way
-  std::string store_uuid;                // that it names instead of its own
+  std::function<void()> before_round_part;
+  std::string store_uuid;  // that it names instead of its own
 };
 
 // What a node was asked.
@@ -150,6 +152,7 @@ struct MemoryNode {
   std::unique_ptr<NodeOutlook> outlook;
   NotedCopies wanted;
   std::unique_ptr<RepairAnswers> answers;
+  NodeRounds* rounds = nullptr;  // that answers for it in the collector's rounds; null: nobody
   NodeFaults faults;
   NodeLog log;
 };

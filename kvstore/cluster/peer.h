@@ -20,6 +20,7 @@
 #include "kvstore/base/revision.h"
 #include "kvstore/base/shared_bytes.h"
 #include "kvstore/cluster/repair_values.h"
+#include "kvstore/cluster/round_peer.h"
 #include "kvstore/object/object_store.h"
 
 namespace tilekv {
@@ -52,10 +53,10 @@ struct PeerLinkAnswer {
 };
 
 // Another node, or this one through the same door (placement/placement.h says which are asked for
-// what). Thread-safe.
-class Peer {
+// what). What it is asked in the collector's rounds: round_peer.h. Thread-safe.
+class Peer : public RoundPeer {
  public:
-  virtual ~Peer() = default;
+  ~Peer() override = default;
   virtual const std::string& node_id() const = 0;
 
   // As ObjectStore::Link on its disk.

@@ -18,6 +18,7 @@ namespace tilekv {
 namespace {
 
 constexpr int64_t kMicrosPerSecond = 1'000'000;
+constexpr int64_t kMicrosPerMilli = 1'000;
 constexpr int kMaxRestarts = 3;
 constexpr size_t kSweepBatch = 1'024;
 constexpr size_t kRowsAtOnce = 16 * kSweepBatch;  // read between two looks at the caller's context
@@ -70,7 +71,9 @@ struct Collector::Round {
   std::optional<LiveList> live;
   // Of a dry run: versions deleted up to then would have been purged; 0: none.
   int64_t would_purge_micros = 0;
-  std::optional<TreeWalk> walk;  // over all records: a shared tree is read once
+  std::optional<TreeWalk> walk;            // over all records: a shared tree is read once
+  SharedCollection::Turn* turn = nullptr;  // in a cluster, of a round that is not dry
+  Revision snapshot_before;                // of the round before
 };
 
 absl::Status Collector::Start() {
@@ -81,6 +84,13 @@ absl::Status Collector::Start() {
     held_ = !record.held().empty();
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> Collector::DueIn_ms(int64_t every_ms) {
+  TILEKV_ASSIGN_OR_RETURN(v1::RoundRecord record, ReadRecord());
+  held_ = !record.held().empty();
+  const int64_t since_ms = (node_.clock.WallMicros() - record.started_micros()) / kMicrosPerMilli;
+  return std::clamp<int64_t>(every_ms - since_ms, 0, every_ms);
 }
 
 absl::Status Collector::Purge(v1::CollectResponse& response, bool dry_run) {
@@ -125,6 +135,8 @@ absl::Status Collector::BeginRound(Round& round) {
   round.value = node_.random.Bytes(kRoundBytes);
   record.set_value(round.value);
   record.set_started_micros(node_.clock.WallMicros());
+  record.set_state(v1::ROUND_STATE_FINDING);
+  record.set_line_id(node_.line_id());
   TILEKV_ASSIGN_OR_RETURN(
       TxnResult result,
       node_.Txn({.compares = {Compare::Mod(kRoundKey, entry ? entry->mod_revision : Revision{})},
@@ -156,6 +168,7 @@ absl::Status Collector::FindFence(Round& round, CatalogSnapshot& snapshot,
 absl::StatusOr<bool> Collector::AddReachable(Round& round, const v1::ObjectRef& ref,
                                              const std::string& catalog_key, Revision mod,
                                              const std::string& whose, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(GoOn(round, context));
   TILEKV_ASSIGN_OR_RETURN(ObjectRef root, ObjectRefFromWire(ref));
   TreeVisitor visitor;
   absl::Status kept;
@@ -284,6 +297,7 @@ absl::Status Collector::Hold(Round& round, v1::RoundRecord& record, bool further
     record.set_held_live_bytes(round.live->bytes());
     record.set_held_snapshot_rev(round.snapshot.value);
   }
+  record.set_state(v1::ROUND_STATE_HELD);
   TILEKV_RETURN_IF_ERROR(WriteRecord(round, record));
   held_ = true;
   return absl::OkStatus();
@@ -291,6 +305,8 @@ absl::Status Collector::Hold(Round& round, v1::RoundRecord& record, bool further
 
 absl::Status Collector::StoreFence(Round& round) {
   TILEKV_ASSIGN_OR_RETURN(v1::RoundRecord record, ReadRecord());
+  round.snapshot_before = {record.snapshot_rev()};
+  record.set_state(v1::ROUND_STATE_IN_FORCE);
   record.set_fence(round.fence.value);
   record.set_live_bytes(round.live->bytes());
   record.set_snapshot_rev(round.snapshot.value);
@@ -301,6 +317,11 @@ absl::Status Collector::StoreFence(Round& round) {
   sessions_.RaiseFence(round.fence);
   held_ = false;
   return absl::OkStatus();
+}
+
+absl::Status Collector::GoOn(const Round& round, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  return round.turn == nullptr ? absl::OkStatus() : round.turn->Renew();
 }
 
 absl::StatusOr<bool> Collector::IsCurrent(const Round& round) {
@@ -362,6 +383,19 @@ absl::StatusOr<bool> Collector::NextBatch(const Round& round, LiveList::Cursor& 
 
 absl::Status Collector::Sweep(const Round& round, bool dry_run, v1::CollectResponse& response,
                               const CallContext& context) {
+  if (node_.collection == nullptr) return SweepOwn(round, dry_run, response, context);
+  const RoundName name{.id = dry_run ? node_.random.Bytes(kRoundBytes) : round.value,
+                       .line_id = node_.line_id(),
+                       .snapshot = round.snapshot,
+                       .fence = round.fence};
+  absl::Status swept =
+      node_.collection->Sweep(node_.domain, name, *round.live, round.turn, response, context);
+  if (GetReason(swept) != Reason::kVersionConflict) return swept;
+  return MakeError(Reason::kOverloaded, std::string(swept.message()));
+}
+
+absl::Status Collector::SweepOwn(const Round& round, bool dry_run, v1::CollectResponse& response,
+                                 const CallContext& context) {
   std::optional<ObjectId> after;
   LiveList::Cursor live(*round.live);  // in order of id, as the rows are
   std::vector<ObjectRow> batch;
@@ -398,10 +432,21 @@ absl::StatusOr<v1::CollectResponse> Collector::Collect(const v1::CollectRequest&
 absl::StatusOr<v1::CollectResponse> Collector::RunRound(const v1::CollectRequest& request,
                                                         const CallContext& context) {
   if (request.end_sessions()) TILEKV_RETURN_IF_ERROR(sessions_.EndUploads().status());
+  std::unique_ptr<SharedCollection::Turn> turn;
+  if (node_.collection != nullptr && !request.dry_run()) {
+    TILEKV_ASSIGN_OR_RETURN(turn, node_.collection->TakeTurn());
+  }
+  bool compacted = false;
   for (int restarts = 0; restarts < kMaxRestarts; ++restarts) {
-    TILEKV_ASSIGN_OR_RETURN(std::optional<v1::CollectResponse> response,
-                            TryRound(request, context));
-    if (response) return *std::move(response);
+    auto response = TryRound(request, turn.get(), context);
+    if (response.ok() && response->has_value()) return **std::move(response);
+    if (response.ok()) continue;
+    if (!IsCompacted(response.status())) return response.status();
+    if (std::exchange(compacted, true)) {  // once may be chance
+      return MakeError(Reason::kInternal,
+                       "the catalog was compacted under the round, twice in a row: nothing but the "
+                       "collector is to compact etcd; switch its auto-compaction off");
+    }
   }
   return MakeError(
       Reason::kOverloaded,
@@ -409,9 +454,10 @@ absl::StatusOr<v1::CollectResponse> Collector::RunRound(const v1::CollectRequest
 }
 
 absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
-    const v1::CollectRequest& request, const CallContext& context) {
+    const v1::CollectRequest& request, SharedCollection::Turn* turn, const CallContext& context) {
   v1::CollectResponse response;
   Round round;
+  round.turn = turn;
   TILEKV_ASSIGN_OR_RETURN(round.log_in_doubt, node_.catalog.LogInDoubt());
   // What is missing may be that a version was undeleted.
   if (request.dry_run() || round.log_in_doubt == 0) {
@@ -448,6 +494,10 @@ absl::StatusOr<std::optional<v1::CollectResponse>> Collector::TryRound(
   TILEKV_RETURN_IF_ERROR(RemoveFreed(node_, round.snapshot));
   TILEKV_CRASH_POINT("collector.freed_removed");
   TILEKV_RETURN_IF_ERROR(node_.objects.RemoveUnnamedFiles().status());
+  // What was read since the round before is kept: others may read it still.
+  if (node_.collection != nullptr && round.snapshot_before.value > 0) {
+    node_.catalog.Compact(round.snapshot_before).IgnoreError();  // the next round tries again
+  }
   return response;
 }
 

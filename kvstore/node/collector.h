@@ -2,7 +2,8 @@
 //
 // 1. Versions whose grace is over and old commit records are purged, each by a transaction on the
 //    record as read. The rolling session is replaced, so that it holds nothing back.
-// 2. The round record gets a random value: this round.
+// 2. The round record gets a random value: this round. In a cluster it is begun by the node whose
+//    turn it is (shared_collection.h).
 // 3. S: a snapshot. Fence M: the least revision of a session alive at S, else S + 1.
 // 4. L: everything that the records of S reach, through trees (live_list.h). A tree that cannot be
 //    read ends the round with an error that names it, unless its record is gone meanwhile: then the
@@ -18,7 +19,8 @@
 //    below it puts and links no more.
 // 6. Sweep: a batch at a time, after the round record was read and is still this round's: objects
 //    that are not in L and whose touched_rev is below M are deleted, decided in the locked section
-//    of each. Then files that no row names are removed.
+//    of each. Then files that no row names are removed. In a cluster every node does so by the
+//    lists that it is sent (kvstore/cluster/round_peer.h).
 //
 // Why it is safe: an object that a later commit needs was touched by a session that lives when the
 // commit's transaction happens. If that session was alive at S, its revision is at least M; if it
@@ -37,6 +39,7 @@
 #include "kvstore/node/node_context.h"
 #include "kvstore/node/references.h"
 #include "kvstore/node/sessions.h"
+#include "kvstore/node/shared_collection.h"
 
 namespace tilekv {
 
@@ -55,6 +58,8 @@ class Collector {
                                               const CallContext& context);
   // Whether the last round was held.
   bool held() const { return held_; }
+  // See LocalNode.
+  absl::StatusOr<int64_t> DueIn_ms(int64_t every_ms);
 
  private:
   struct Round;
@@ -62,6 +67,7 @@ class Collector {
                                                const CallContext& context);
   // One try of a round; none: a record went meanwhile, begin again.
   absl::StatusOr<std::optional<v1::CollectResponse>> TryRound(const v1::CollectRequest& request,
+                                                              SharedCollection::Turn* turn,
                                                               const CallContext& context);
   absl::Status Purge(v1::CollectResponse& response, bool dry_run);
   absl::Status PurgeCommitRecords(CatalogSnapshot& snapshot);
@@ -79,6 +85,8 @@ class Collector {
   absl::Status Hold(Round& round, v1::RoundRecord& record, bool further_loss);
   absl::Status StoreFence(Round& round);
   absl::StatusOr<bool> IsCurrent(const Round& round);
+  // Between any two steps.
+  absl::Status GoOn(const Round& round, const CallContext& context);
   absl::Status FindFence(Round& round, CatalogSnapshot& snapshot, v1::CollectResponse& response);
   // False: a record went meanwhile; begin again.
   absl::StatusOr<bool> FindLive(Round& round, CatalogSnapshot& snapshot,
@@ -90,6 +98,8 @@ class Collector {
   absl::StatusOr<bool> NextBatch(const Round& round, LiveList::Cursor& live,
                                  std::optional<ObjectId>& after, std::vector<ObjectRow>& batch,
                                  v1::CollectResponse& response);
+  absl::Status SweepOwn(const Round& round, bool dry_run, v1::CollectResponse& response,
+                        const CallContext& context);
   absl::Status Sweep(const Round& round, bool dry_run, v1::CollectResponse& response,
                      const CallContext& context);
   absl::Status DeleteBatch(const Round& round, const std::vector<ObjectRow>& batch,

@@ -219,15 +219,20 @@ absl::Status LiveList::Cursor::Fill() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> LiveList::Cursor::Contains(uint64_t prefix) {
+absl::StatusOr<std::optional<uint64_t>> LiveList::Cursor::AtLeast(uint64_t prefix) {
   while (true) {
     if (at_ == buffer_.size()) {
-      if (next_ == list_.objects_) return false;
+      if (next_ == list_.objects_) return std::nullopt;
       TILEKV_RETURN_IF_ERROR(Fill());
     }
-    if (buffer_[at_] >= prefix) return buffer_[at_] == prefix;
+    if (buffer_[at_] >= prefix) return buffer_[at_];
     ++at_;
   }
+}
+
+absl::StatusOr<bool> LiveList::Cursor::Contains(uint64_t prefix) {
+  TILEKV_ASSIGN_OR_RETURN(std::optional<uint64_t> next, AtLeast(prefix));
+  return next == prefix;
 }
 
 }  // namespace tilekv

@@ -3,11 +3,13 @@
 // the top bits of the same prefix.
 //
 // An external sort: what does not fit into the memory given is sorted, written to scratch files and
-// merged at the end. Without a scratch directory everything stays in memory. Not thread-safe.
+// merged at the end. Without a scratch directory everything stays in memory. Not thread-safe; a
+// finished list may be read by several cursors at once.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +43,10 @@ class LiveList {
   class Cursor {
    public:
     explicit Cursor(const LiveList& list) : list_(list) {}
-    // Whether an object with this prefix is in the list. Prefixes are asked for in ascending order.
+    // The least prefix of the list that is this one or greater. What is asked for is in ascending
+    // order, here and below.
+    absl::StatusOr<std::optional<uint64_t>> AtLeast(uint64_t prefix);
+    // Whether an object with this prefix is in the list.
     absl::StatusOr<bool> Contains(uint64_t prefix);
 
    private:

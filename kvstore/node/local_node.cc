@@ -340,9 +340,9 @@ TILEKV_FORWARD(Recode, RunRecode(node_, request, context))
 absl::StatusOr<v1::CollectResponse> LocalNode::Collect(const v1::CollectRequest& request,
                                                        const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
-  if (node_.cluster != nullptr) {
-    return MakeError(Reason::kInvalidArgument,
-                     "nodes of a cluster do not collect: nothing is deleted there yet");
+  // From its own disk alone nothing can be deleted that others hold.
+  if (node_.cluster != nullptr && node_.collection == nullptr) {
+    return MakeError(Reason::kInvalidArgument, "this node of a cluster does not collect");
   }
   return collector_.Collect(request, context);
 }

@@ -28,6 +28,11 @@ class LocalNode : public NodeService {
   absl::Status CheckHealth() { return node_.CheckHealth(); }
   // Whether the collector's last round was held (collector.h).
   bool collection_held() const { return collector_.held(); }
+  // How long until rounds that begin so far apart have one begin again, whichever node of a cluster
+  // began the last one; 0: it is due. As the clock on the wall says.
+  absl::StatusOr<int64_t> CollectionDueIn_ms(int64_t every_ms) {
+    return collector_.DueIn_ms(every_ms);
+  }
 
 #define TILEKV_NODE_CALL(Name)                                              \
   absl::StatusOr<v1::Name##Response> Name(const v1::Name##Request& request, \

@@ -20,7 +20,8 @@ NodeContext::NodeContext(ObjectStore& objects, Catalog& catalog, const NodeOptio
       kind(options.kind),
       scratch(options.scratch),
       holds_rounds(options.holds_rounds),
-      cluster(options.cluster) {}
+      cluster(options.cluster),
+      collection(options.collection) {}
 
 absl::Status NodeContext::Start() {
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, catalog.Get(kLineKey));

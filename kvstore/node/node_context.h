@@ -16,6 +16,7 @@
 namespace tilekv {
 
 class ClusterAdmin;
+class SharedCollection;
 
 struct NodeOptions {
   std::string kind = "memory";  // what Info says: "memory", "embedded" or "node"
@@ -29,6 +30,8 @@ struct NodeOptions {
   bool holds_rounds = false;
   // Of the cluster whose node this is; outlives the node. Null: a store by itself.
   ClusterAdmin* cluster = nullptr;
+  // Of a node of a cluster, without which it does not collect; outlives the node.
+  SharedCollection* collection = nullptr;
 };
 
 // What a transaction is for, on a disk that is full or has failed.
@@ -58,7 +61,8 @@ class NodeContext {
   const std::string kind;
   const ScratchSpace scratch;
   const bool holds_rounds;
-  ClusterAdmin* const cluster;  // null: a store by itself
+  ClusterAdmin* const cluster;         // null: a store by itself
+  SharedCollection* const collection;  // null: of its own objects, if they are its own
 
   const std::string& line_id() const { return line_id_; }
   // The catalog's when the node started.

@@ -9,6 +9,7 @@
 #include "kvstore/base/utf8.h"
 #include "kvstore/catalog/keys.h"
 #include "kvstore/node/references.h"
+#include "kvstore/node/shared_collection.h"
 #include "tilekv/v1/records.pb.h"
 
 namespace tilekv {
@@ -50,6 +51,7 @@ absl::StatusOr<SessionHandle> Sessions::BeginAs(const std::string& holder, int64
   // Cut at a character, and never anything but text: the record could not be read again.
   record.set_holder(IsValidUtf8(holder) ? holder.substr(0, Utf8Prefix(holder, kMaxHolderBytes))
                                         : Printable(holder));
+  record.set_of_node(of_node);
   SessionHandle handle;
   handle.token = node_.random.Bytes(kTokenBytes);
   TILEKV_ASSIGN_OR_RETURN(LeaseId lease, node_.catalog.Grant(lease_s));
@@ -66,7 +68,6 @@ absl::StatusOr<SessionHandle> Sessions::BeginAs(const std::string& holder, int64
   State& state = states_[handle.token];
   state.lease = lease;
   state.revision = handle.revision;
-  state.of_node = of_node;
   state.end_ns = node_.clock.MonotonicNanos() + kSessionMax_s * kNanosPerSecond;
   tokens_[handle.revision] = handle.token;
   return handle;
@@ -86,6 +87,7 @@ absl::Status Sessions::Renew(State& state, int64_t lease_s) {
 }
 
 absl::Status Sessions::Use(Revision session_rev) {
+  if (node_.collection != nullptr) RaiseFence(node_.collection->fence());
   {
     MutexLock lock(mutex_);
     if (session_rev < fence_) return SessionLost();
@@ -160,14 +162,12 @@ absl::StatusOr<uint64_t> Sessions::EndUploads() {
   KeyRange range = SessionRange();
   TILEKV_RETURN_IF_ERROR(VisitEntries(
       *snapshot, range.start, range.end, [&](const CatalogEntry& entry) -> absl::Status {
+        v1::SessionRecord record;
+        if (record.ParseFromString(entry.value) && record.of_node()) return absl::OkStatus();
         {
           MutexLock lock(mutex_);
           auto found = tokens_.find(entry.create_revision);
-          if (found != tokens_.end()) {
-            State& state = states_[found->second];
-            if (state.of_node) return absl::OkStatus();
-            state.ended = true;
-          }
+          if (found != tokens_.end()) states_[found->second].ended = true;
         }
         // Without its record a session's commit fails, whoever began it.
         TILEKV_ASSIGN_OR_RETURN(

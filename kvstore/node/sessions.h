@@ -54,7 +54,6 @@ class Sessions {
     int64_t end_ns = 0;  // monotonic: kSessionMax_s after the beginning
     int keepers = 0;
     bool ended = false;
-    bool of_node = false;  // of puts by key
   };
   using States = std::map<std::string, State>;  // by token
 

@@ -143,10 +143,51 @@ class ThreeNodes(ClusterCase):
         self.assertIn("level=info event=stopped", self.nodes["n3"].log())
 
     def test_what_a_node_cannot_do_alone_it_refuses(self):
-        self.assertIn("do not collect", self.fails(USAGE, "store", "gc"))
-        self.assertIn("not_collecting", self.nodes["n1"].log())
-        # Nor is what other nodes hold taken for lost.
+        # What other nodes hold is not taken for lost.
         self.assertIn("on other nodes", self.fails(USAGE, "store", "fsck"))
+
+    def test_what_is_removed_gives_its_space_back_at_every_node(self):
+        one, other = (self.write(name, npy(1024, 2048, os.urandom(8 * MIB)))
+                      for name in ("one.npy", "other.npy"))
+        self.at("n1", "model", "import", "one", one)
+        self.at("n2", "model", "import", "other", other)
+
+        def files():
+            return {name: len(payload_files(node.data_dir)) for name, node in self.nodes.items()}
+        before = files()
+        self.tilekv("-y", "model", "rm", "one@1")
+        self.assertEqual(self.as_json("store", "gc")["deleted_objects"], 0)
+        self.at("n3", "model", "undelete", "one@1")
+        self.at("n3", "model", "verify", "one")
+        self.at("n2", "-y", "model", "rm", "one@1", "--now")
+        would = self.as_json("store", "gc", "--dry-run")
+        self.assertEqual(files(), before)
+        done = self.as_json("--store", self.nodes["n3"].uri, "store", "gc")
+        self.assertEqual(done["deleted_objects"], would["deleted_objects"])
+        self.assertGreaterEqual(done["deleted_bytes"], 3 * 8 * MIB)
+        self.assertEqual(done["not_reached"], [])
+        self.assertEqual({name: 2 * count for name, count in files().items()}, before)
+        for name in self.nodes:
+            self.at(name, "model", "verify", "other")
+        self.at("n1", "model", "export", "other", self.path("out"))
+
+    def test_a_node_that_was_away_is_named_and_collected_when_it_is_back(self):
+        source = self.write("m.npy", npy(1024, 2048, os.urandom(8 * MIB)))
+        self.at("n1", "model", "import", "m", source)
+        self.nodes["n3"].kill()
+        self.at("n1", "-y", "model", "rm", "m@1", "--now")
+        first = self.as_json("--store", self.nodes["n1"].uri, "store", "gc")
+        self.assertEqual(len(first["not_reached"]), 1)
+        self.assertIn("n3", first["not_reached"][0])
+        self.assertEqual(payload_files(self.nodes["n2"].data_dir), [])
+        self.assertNotEqual(payload_files(self.nodes["n3"].data_dir), [])
+        self.start("n3")
+        self.wait_seen("n1", "n3", registered=True)
+
+        def is_swept():
+            self.at("n2", "store", "gc")
+            return not payload_files(self.nodes["n3"].data_dir)
+        wait_until(is_swept, "n3 deletes its copies")
 
     def test_while_etcd_is_away_names_fail_and_all_goes_on_when_it_is_back(self):
         self.tilekv("kv", "put", "a", "-", stdin=b"x" * 1000)
