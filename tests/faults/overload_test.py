@@ -157,8 +157,17 @@ class NeighboursTest(MetricsCase):
             process.communicate()
 
         self.addCleanup(end)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        # Places may change hands before the last of them has begun.
+        said = []
+        while said[-1:] not in (["ready\n"], [""]):
+            said.append(process.stdout.readline())
+        self.assertLessEqual(set(said), {"broken off\n", "ready\n"})
+        process.lost_a_place = "broken off\n" in said
         return process
+
+    def wait_for_a_lost_place(self, process):
+        if not process.lost_a_place:
+            self.assertEqual(process.stdout.readline(), "broken off\n", "nobody lost a place")
 
     def end_neighbours(self, process):
         """How many calls they cancelled, were broken off and were refused."""
@@ -191,7 +200,7 @@ class NeighboursTest(MetricsCase):
     def test_others_go_on_beside_200_of_them(self):
         neighbours = self.start_neighbours(readers=30, uploads=20, cancellers=150)
         self.use_the_node(1)
-        self.assertEqual(neighbours.stdout.readline(), "broken off\n", "nobody lost a place")
+        self.wait_for_a_lost_place(neighbours)
         cancelled, broken_off, _ = self.end_neighbours(neighbours)
         self.assertGreater(cancelled, 150, "the cancelling ones have cancelled")
         self.assertGreater(broken_off, 0)
