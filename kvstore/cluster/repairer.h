@@ -4,9 +4,8 @@
 // 1. *Offer and pull.* What this node holds and does not own it offers to the owners; an owner that
 //    lacks it pulls it. Owners compare digests of their partitions, which cover id and touched_rev;
 //    where they differ, each pulls what it lacks, and both raise the revision to the larger one.
-// 2. *Drop.* What this node does not own goes once all R owners, of the same placement version,
-// have
-//    said yes (repair_answers.h), each within kDropAnswerCounts_ms of the question on this node's
+// 2. *Drop.* What this node does not own goes once all R owners, of the same placement version, say
+//    yes (repair_answers.h), each within kDropAnswerCounts_ms of the question on this node's
 //    monotonic clock, and if in the locked section that deletes the row revision and placement are
 //    unchanged. Where fewer than R nodes are in, nothing goes.
 //
