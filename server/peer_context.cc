@@ -14,10 +14,6 @@ constexpr int kRoundThreads = 2;
 constexpr int kWriteThreads = 64;
 constexpr int kReadThreads = 4;
 
-std::function<void(int64_t)> WaitsOf(ServerMetrics& metrics, const char* name) {
-  return [&metrics, name](int64_t micros) { metrics.BudgetWaited(name, micros); };
-}
-
 // All calls of a node come over its few connections: one of them that is slow, since its own client
 // is, says nothing about the others.
 StreamSlotOptions SlotsOf(uint64_t slots, uint64_t max_waiting_puts, int64_t queue_ms,
@@ -54,8 +50,8 @@ PeerContext::PeerContext(const PeerServiceOptions& options, ServerMetrics& metri
       metrics(metrics),
       slow_calls(slow_calls),
       pool(std::move(pool)),
-      replica_write("replica_write", plan.replica_write_bytes, WaitsOf(metrics, "replica_write")),
-      serve("serve", plan.serve_bytes, WaitsOf(metrics, "serve")),
+      replica_write("replica_write", plan.replica_write_bytes, metrics.WaitsOf("replica_write")),
+      serve("serve", plan.serve_bytes, metrics.WaitsOf("serve")),
       copies(SlotsOf(plan.max_copies, plan.max_waiting_copies, transfer_queue_ms,
                      stalled_transfer_ms)),
       small_copies(SlotsOf(plan.max_small_copies, plan.max_small_copies, transfer_queue_ms,

@@ -58,6 +58,10 @@ class ServerMetrics {
   void SentBytes(uint64_t bytes);      // of bulk data, to clients
   // How long a stream of this class waited for its memory.
   void BudgetWaited(std::string_view budget, int64_t micros);
+  // The same as a function, of a budget whose name lives as long as it; this object outlives it.
+  std::function<void(int64_t)> WaitsOf(const char* budget) {
+    return [this, budget](int64_t micros) { BudgetWaited(budget, micros); };
+  }
 
   // Asked for at each scrape. Budgets and the function outlive this object.
   void WatchBudget(std::string_view name, ByteBudget* budget);

@@ -15,10 +15,6 @@ constexpr int kCommitThreads = 4;
 constexpr int kLongThreads = 4;
 constexpr int kWriteThreads = 64;
 
-std::function<void(int64_t)> WaitsOf(ServerMetrics& metrics, const char* name) {
-  return [&metrics, name](int64_t micros) { metrics.BudgetWaited(name, micros); };
-}
-
 }  // namespace
 
 void OpenCalls::Add(const void* call, std::function<void()> end) {
@@ -46,9 +42,9 @@ ServiceContext::ServiceContext(LocalNode& node, ServerMetrics& metrics, const Me
       metrics(metrics),
       plan(plan),
       pool(BufferPool::Create(plan.pool_idle_bytes)),
-      client_stream("client_stream", plan.client_stream_bytes, WaitsOf(metrics, "client_stream")),
-      client_read("client_read", plan.client_read_bytes, WaitsOf(metrics, "client_read")),
-      short_read("short_read", plan.short_read_bytes, WaitsOf(metrics, "short_read")),
+      client_stream("client_stream", plan.client_stream_bytes, metrics.WaitsOf("client_stream")),
+      client_read("client_read", plan.client_read_bytes, metrics.WaitsOf("client_read")),
+      short_read("short_read", plan.short_read_bytes, metrics.WaitsOf("short_read")),
       slots({.slots = plan.max_streams,
              .max_waiting_puts = plan.max_waiting_puts,
              .queue_ms = transfer_queue_ms,
