@@ -166,6 +166,13 @@ absl::Status RangeAssembler::TakeData(Bytes piece) {
 absl::Status RangeAssembler::TakeRaw(Bytes piece) {
   while (!piece.empty()) {
     if (content_at_ == content_end_) return Unexpected("more data than its header said");
+    if (!read().verify) {  // of no unit more than what has come is needed
+      Bytes wanted = piece.first(std::min<uint64_t>(piece.size(), content_end_ - content_at_));
+      CopyWanted(content_at_, wanted);
+      content_at_ += wanted.size();
+      piece = piece.subspan(wanted.size());
+      continue;
+    }
     uint64_t unit = std::min(kLeafBytes, content_end_ - content_at_);
     if (read().place && unit_filled_ == 0 && piece.size() >= unit) {  // where it lies
       TILEKV_RETURN_IF_ERROR(FinishUnit(piece.first(unit)));
