@@ -11,7 +11,7 @@
 #include "tensor_chunking/model_writer.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -21,50 +21,14 @@
 #include "tensor_chunking/manifest_codec.h"
 #include "tensor_chunking/model_reader.h"
 #include "tensor_chunking/parallel.h"
-#include "tensor_chunking/region_copy.h"
 #include "tensor_chunking/slab.h"
-#include "tensor_chunking/unit_shape.h"
+#include "tensor_chunking/tile_source.h"
 #include "tensor_chunking/write_commit.h"
 #include "tensor_chunking/write_plan.h"
 #include "tensor_chunking/write_session.h"
 
 namespace tilekv {
 namespace {
-
-// Content from `offset`, of whichever kind the source is.
-absl::Status ReadFrom(const TensorSource& source, uint64_t offset, MutableBytes out) {
-  if (out.empty()) return absl::OkStatus();
-  if (source.content.empty()) return source.read(offset, out);
-  std::memcpy(out.data(), source.content.data() + offset, out.size());
-  return absl::OkStatus();
-}
-
-// Reads a box of a row-major source into a buffer in C order, run by run.
-absl::Status ReadRegion(const TensorSource& source, const Region& region, MutableBytes out) {
-  if (source.read_box != nullptr) return source.read_box(region, out);
-  TILEKV_ASSIGN_OR_RETURN(UnitShape units, UnitShape::Of(source.dtype, source.shape));
-  TILEKV_ASSIGN_OR_RETURN(Region box, units.FoldRegion(region));
-  const Shape& dims = units.dims();
-  // Trailing dimensions that are taken whole, and the one before them, are one run.
-  size_t split = dims.size();
-  uint64_t run = units.unit_bytes();
-  while (split > 0) {
-    --split;
-    run *= box.extent[split];
-    if (box.extent[split] != dims[split]) break;
-  }
-  Shape at = box.start;
-  for (uint64_t done = 0; done < out.size(); done += run) {
-    uint64_t offset = 0;
-    for (size_t d = 0; d < dims.size(); ++d) offset = offset * dims[d] + at[d];
-    TILEKV_RETURN_IF_ERROR(ReadFrom(source, offset * units.unit_bytes(), out.subspan(done, run)));
-    for (size_t d = split; d-- > 0;) {
-      if (++at[d] < box.start[d] + box.extent[d]) break;
-      at[d] = box.start[d];
-    }
-  }
-  return absl::OkStatus();
-}
 
 class WritePass {
  public:
@@ -152,12 +116,23 @@ class WritePass {
     return read();
   }
 
-  absl::Status PutTile(const WriteUnit& unit, uint64_t tile, Bytes content) {
+  // `ref` names the content, where that is known already.
+  absl::Status PutTile(const WriteUnit& unit, uint64_t tile, Bytes content,
+                       std::optional<ObjectRef> ref = std::nullopt) {
     const TensorSource& source = *plan_.tensors[unit.tensor].source;
-    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref,
-                            session_.PutBlob({content, DTypeFloatBytes(source.dtype)}));
-    manifest_.tensors[unit.tensor].tiles[tile] = WholeTile(ref);
+    WriteSession::Blob blob{content, DTypeFloatBytes(source.dtype), ref};
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef stored, session_.PutBlob(blob));
+    manifest_.tensors[unit.tensor].tiles[tile] = WholeTile(stored);
     return absl::OkStatus();
+  }
+
+  // Cuts a tile out of `source`, in whose coordinates `region` is.
+  absl::Status CutTile(const WriteUnit& unit, uint64_t tile, const TensorSource& source,
+                       const Region& region, WriteCost& cost) {
+    const PlannedTensor& tensor = plan_.tensors[unit.tensor];
+    Buffer content = pool_.Get(tensor.grid.TileBytes(source.dtype, tile));
+    TILEKV_ASSIGN_OR_RETURN(ObjectRef ref, ReadHashedRegion(source, region, content.span(), cost));
+    return PutTile(unit, tile, content.span(), ref);
   }
 
   absl::Status RunSlab(const WriteUnit& unit, WriteCost& cost) {
@@ -168,12 +143,12 @@ class WritePass {
     TILEKV_RETURN_IF_ERROR(
         Timed(cost, [&] { return ReadFrom(source, slab.offset, whole.span()); }));
     if (slab.tile_count == 1) return PutTile(unit, slab.first_tile, whole.span());
+    const TensorSource part{
+        .dtype = source.dtype, .shape = slab.region.extent, .content = whole.span()};
     for (uint64_t t = slab.first_tile; t < slab.first_tile + slab.tile_count; ++t) {
-      Buffer tile = pool_.Get(tensor.grid.TileBytes(source.dtype, t));
-      TILEKV_ASSIGN_OR_RETURN(auto copy, CopyBetweenRegions(source.dtype, source.shape, slab.region,
-                                                            tensor.grid.TileRegion(t)));
-      copy->Run(whole.data(), tile.data());
-      TILEKV_RETURN_IF_ERROR(PutTile(unit, t, tile.span()));
+      Region region = tensor.grid.TileRegion(t);
+      region.start[0] -= slab.region.start[0];
+      TILEKV_RETURN_IF_ERROR(CutTile(unit, t, part, region, cost));
     }
     return absl::OkStatus();
   }
@@ -185,10 +160,7 @@ class WritePass {
       Slab slab = SlabAt(tensor.grid, source.dtype, unit.index);
       return PutTile(unit, unit.index, source.content.subspan(slab.offset, slab.length));
     }
-    Buffer tile = pool_.Get(unit.content_bytes);
-    TILEKV_RETURN_IF_ERROR(Timed(
-        cost, [&] { return ReadRegion(source, tensor.grid.TileRegion(unit.index), tile.span()); }));
-    return PutTile(unit, unit.index, tile.span());
+    return CutTile(unit, unit.index, source, tensor.grid.TileRegion(unit.index), cost);
   }
 
   absl::Status RunPacks(const WriteUnit& unit, WriteCost& cost) {

@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<ObjectRef>> WriteSession::PutBlobs(std::span<const Bl
   {
     TimedScope hashing(&cost.hash_nanos);
     for (const Blob& blob : blobs) {
-      pieces.push_back({RefOf(0, blob.content), blob, codec_});
+      pieces.push_back({blob.ref.has_value() ? *blob.ref : RefOf(0, blob.content), blob, codec_});
       refs.push_back(pieces.back().ref);
     }
   }

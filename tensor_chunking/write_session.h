@@ -33,6 +33,8 @@ class WriteSession {
     // Width of the floating-point elements that all of it consists of; 0: it does not; none: its
     // bytes will tell.
     std::optional<uint8_t> float_bytes = 0;
+    // What names it, where it has been hashed already.
+    std::optional<ObjectRef> ref = std::nullopt;
   };
   // One blob; gives what names it.
   absl::StatusOr<ObjectRef> PutBlob(const Blob& blob);
