@@ -322,8 +322,9 @@ def report(results, options, commit):
              f"{datetime.date.today().isoformat()}, commit {commit}: " + "; ".join(machine()) + ". " +
              "; ".join((version_of("redis-server", "--version"), version_of("etcd", "--version"))) + ".", "",
              f"The matrix has {(64 * MIB if options.quick else GIB) >> 20} MiB of fp32 in the default layout and tiles; "
-             f"client and server have {MEMORY >> 20} MiB each in every section. Destinations were touched beforehand "
-             "where nothing else is said, and every source was read once untimed. *Verified* means to the tiles' ids. "
+             f"client and server have {MEMORY >> 20} MiB each in every section. Memory is as NumPy gives it to large "
+             "arrays, in huge pages, and was touched beforehand where nothing else is said; every source was read once untimed. "
+             "*Verified* means to the tiles' ids. "
              "Everything runs on one machine, so that client, server and rivals share its processors.", ""]
     if options.quick:
         lines += ["**A quick run, to show that everything works. Its figures mean nothing.**", ""]

@@ -14,6 +14,8 @@
 namespace tilekv::bench {
 namespace {
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
 void Require(bool done, const char* what) {
   if (done) return;
   std::perror(what);
@@ -86,14 +88,17 @@ uint16_t Listen(std::function<void(Socket&)> serve) {
   return ntohs(address.sin_port);
 }
 
-TouchedMemory::TouchedMemory(size_t size, bool touch)
-    : data_(static_cast<uint8_t*>(mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | (touch ? MAP_POPULATE : 0), -1,
-                                       0))),
-      size_(size) {
-  Require(data_ != MAP_FAILED, "mmap");
+TouchedMemory::TouchedMemory(size_t size, bool touch) : size_(size) {
+  // Aligned by hand: the kernel gives huge pages to aligned memory only.
+  mapped_size_ = size + kHugePage;
+  mapped_ = static_cast<uint8_t*>(
+      mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  Require(mapped_ != MAP_FAILED, "mmap");
+  data_ = mapped_ + (-reinterpret_cast<uintptr_t>(mapped_) % kHugePage);
+  madvise(data_, size, MADV_HUGEPAGE);
+  if (touch) Require(madvise(data_, size, MADV_POPULATE_WRITE) == 0, "madvise");
 }
 
-TouchedMemory::~TouchedMemory() { munmap(data_, size_); }
+TouchedMemory::~TouchedMemory() { munmap(mapped_, mapped_size_); }
 
 }  // namespace tilekv::bench

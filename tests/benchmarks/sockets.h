@@ -30,7 +30,7 @@ class Socket {
 // the process ends. Returns the port.
 uint16_t Listen(std::function<void(Socket&)> serve);
 
-// Memory of whole pages, touched once.
+// Memory as NumPy gives it to large arrays, in huge pages where the system has them; touched once.
 class TouchedMemory {
  public:
   explicit TouchedMemory(size_t size, bool touch = true);
@@ -41,7 +41,9 @@ class TouchedMemory {
   size_t size() const { return size_; }
 
  private:
-  uint8_t* data_;
+  uint8_t* mapped_ = nullptr;
+  size_t mapped_size_ = 0;
+  uint8_t* data_ = nullptr;
   const size_t size_;
 };
 
