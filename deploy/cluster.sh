@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # A cluster on this machine's loopback: etcd and N nodes, to try things out and to break them.
 #
-#   deploy/cluster.sh up [N]       starts it, and waits until all nodes are in (default: 3)
+#   deploy/cluster.sh up [N [FLAG...]]
+#                                  starts it, and waits until all nodes are in (default: 3); the first time with these flags of
+#                                  `tilekv cluster init`
 #   deploy/cluster.sh status       what runs, and what the cluster says of itself
 #   deploy/cluster.sh kill N       ends node N at once, as a crash does; `kill etcd` ends etcd so
 #   deploy/cluster.sh start N      starts node N again; `start etcd` too
@@ -137,6 +139,7 @@ start_node() {
 
 up() {
   local count=$1 number
+  shift
   command -v etcd >/dev/null || die "there is no etcd; Debian's package is etcd-server"
   command -v tilekv-server >/dev/null || die "there is no tilekv-server in $bin or PATH: build it with deploy/build.sh"
   mkdir -p "$dir"
@@ -144,7 +147,7 @@ up() {
   # A cluster has as many copies as it has nodes, up to three.
   if [[ ! -e $dir/made ]]; then
     tilekv -q cluster init --etcd "$(etcd_url)" --cluster "$name" --replication $((count < 3 ? count : 3)) \
-      --min-copies $((count < 2 ? count : 2))
+      --min-copies $((count < 2 ? count : 2)) "$@"
     touch "$dir/made"
   fi
   for ((number = 1; number <= count; number++)); do start_node "$number"; done
@@ -217,9 +220,9 @@ down() {
 
 case ${1:-}/$# in
   up/1) up 3 ;;
-  up/2)
+  up/*)
     [[ $2 =~ ^[1-9][0-9]*$ ]] || usage
-    up "$2"
+    up "${@:2}"
     ;;
   status/1) status ;;
   kill/2) crash "$2" ;;

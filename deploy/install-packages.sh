@@ -16,22 +16,24 @@ build_packages=(
   # Libraries: each has its line in deploy/cmake/TileKVPackages.cmake.
   libabsl-dev libfmt-dev libspdlog-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc
   librocksdb-dev libzstd-dev zlib1g-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev
+  # The catalog of a cluster.
+  etcd-server etcd-client
   # The quickstart: a real model by pip, a matrix by NumPy.
-  python3 python3-numpy python3-pip ca-certificates curl
+  python3 python3-numpy python3-pip ca-certificates
 )
 test_packages=(
   # Sanitizers and linters.
   clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 shellcheck git
   python3-venv
-  # The catalog of a cluster, started by tests.
-  etcd-server etcd-client openssl
+  # Certificates for an etcd that the tests start.
+  openssl
   # The shells whose completion is tested, beside bash.
   zsh fish
   # Models of docs/models.
   spin
 )
 
-bench_packages=(libhiredis-dev redis-server etcd-server python3-matplotlib git)
+bench_packages=(libhiredis-dev redis-server python3-matplotlib git)
 
 case ${1:-test} in
   build) wanted=("${build_packages[@]}") ;;

@@ -5,13 +5,19 @@
     deploy/quickstart.py same-slice SOURCE TENSOR SLICE GOT.npy
                                                            NumPy's slice of the source (.npy or .safetensors) is GOT.npy
     deploy/quickstart.py within MIB COMMAND...             runs a command whose peak memory has to stay within MIB
-    deploy/quickstart.py free-ports                        two ports of the loopback that are free now
+    deploy/quickstart.py midway FILE.npy BREAK... -- LOAD...
+                                                           runs LOAD, which writes the array's bytes, and BREAK when half
+                                                           of them have come; all bytes have to be the file's
+    deploy/quickstart.py free-ports COUNT                  the first of so many ports of the loopback that are free now
 """
+import contextlib
 import json
+import random
 import resource
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 
@@ -50,12 +56,40 @@ def within(mib, *command):
     sys.exit(status or peak_mib > int(mib))
 
 
-def free_ports():
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    print(*(s.getsockname()[1] for s in sockets))
+def midway(path, *commands):
+    split = commands.index("--")
+    want = memoryview(np.load(path, mmap_mode="r")).cast("B")
+    with subprocess.Popen(commands[split + 1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as load:
+        at, broken, longest, last = 0, False, 0.0, time.monotonic()
+        while piece := load.stdout.read(1 << 20):
+            longest = max(longest, time.monotonic() - last)
+            if at + len(piece) > len(want) or piece != want[at:at + len(piece)]:
+                sys.exit(f"what came at byte {at:,} is not what the file has there")
+            at += len(piece)
+            if not broken and at >= len(want) // 2:
+                broken = True
+                subprocess.run(commands[:split], stdin=subprocess.DEVNULL, check=True)
+                print(f"after {at:,} of {len(want):,} bytes: {' '.join(commands[:split])}")
+            last = time.monotonic()
+    if load.returncode != 0 or at != len(want) or not broken:
+        sys.exit(f"{at:,} of {len(want):,} bytes came, exit status {load.returncode}")
+    print(f"all {at:,} bytes came, every one equal; the longest wait for the next ones was {longest:.2f} s")
 
 
-COMMANDS = {"make-matrix": make_matrix, "same-slice": same_slice, "within": within, "free-ports": free_ports}
+def free_ports(count):
+    for first in random.sample(range(20_000, 32_000), 100):
+        with contextlib.ExitStack() as sockets:
+            try:
+                for port in range(first, first + int(count)):
+                    sockets.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+        print(first)
+        return
+    sys.exit(f"there are no {count} free ports in a row")
+
+
+COMMANDS = {"make-matrix": make_matrix, "same-slice": same_slice, "within": within, "midway": midway, "free-ports": free_ports}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # TileKV from nothing to a stored, inspected, sliced, streamed and exported model, on this machine.
 #
-#   deploy/quickstart.sh              a node for each store, asked over gRPC
+#   deploy/quickstart.sh              each store is a cluster: etcd and three nodes, of which one is killed in mid-load
 #   deploy/quickstart.sh --embedded   each store is a directory; no server
 #
 # Installs missing packages, builds, downloads one model (83 MB, kept under build/). Everything else lives in a temporary
-# directory (about 2 GB) and is gone at the end; the servers that it started are stopped, also when a step fails.
+# directory (about 2 GB) and is gone at the end; what it started is stopped, also when a step fails.
 set -euo pipefail
 # shellcheck source=deploy/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -21,25 +21,15 @@ case ${1:-} in
 esac
 
 work=
-server_pids=()
 current_step=
 
-# Asks the servers to end, and ends those that have not after 30 s. Fails unless all ended in good order.
-stop_servers() {
-  local pid waited status=0
-  for pid in "${server_pids[@]}"; do
-    kill -TERM "$pid" 2>/dev/null || true
-  done
-  for pid in "${server_pids[@]}"; do
-    for ((waited = 0; waited < 300; waited++)); do
-      kill -0 "$pid" 2>/dev/null || break
-      sleep 0.1
-    done
-    kill -KILL "$pid" 2>/dev/null || true
-    wait "$pid" || status=$?
-  done
-  server_pids=()
-  return "$status"
+# The cluster that runs, if any: see deploy/cluster.sh, which takes these from the environment.
+unset TILEKV_CLUSTER_DIR
+export TILEKV_CLUSTER_PORT TILEKV_BIN=$ROOT/build/release/bin
+
+stop_cluster() {
+  [[ -z ${TILEKV_CLUSTER_DIR:-} ]] || "$ROOT/deploy/cluster.sh" down
+  unset TILEKV_CLUSTER_DIR
 }
 
 finish() {
@@ -47,11 +37,11 @@ finish() {
   trap - EXIT
   if ((status != 0)); then
     printf '\nquickstart: failed (exit status %d) at: %s\n' "$status" "$current_step" >&2
-    for log in "$work"/*.log; do
+    for log in "$work"/*/*.log; do
       [[ ! -e $log ]] || tail -n 20 "$log" >&2
     done
   fi
-  stop_servers || true
+  stop_cluster || true
   [[ -z $work ]] || rm -rf "$work"
   exit "$status"
 }
@@ -91,35 +81,6 @@ refused() {
 
 # --- stores ---
 
-# start_server NAME [FLAG...]: a node with its data in $work/NAME, on ports that were free a moment ago.
-start_server() {
-  local name=$1 attempt rpc_port http_port pid command waited
-  shift
-  for attempt in 1 2 3; do
-    read -r rpc_port http_port < <("$ROOT/deploy/quickstart.py" free-ports)
-    command=(tilekv-server --data-dir "$work/$name" --listen "127.0.0.1:$rpc_port" --http "127.0.0.1:$http_port" "$@")
-    announce "A node starts." "${command[@]}"
-    "${command[@]}" </dev/null >"$work/$name.log" 2>&1 &
-    pid=$!
-    for ((waited = 0; waited < 300; waited++)); do
-      if curl -fsS "http://127.0.0.1:$http_port/readyz" >/dev/null 2>&1; then
-        echo "ready (process $pid)"
-        server_pids+=("$pid")
-        export TILEKV_STORE=tilekv://127.0.0.1:$rpc_port
-        return
-      fi
-      kill -0 "$pid" 2>/dev/null || break
-      sleep 0.1
-    done
-    if kill -0 "$pid" 2>/dev/null; then
-      server_pids+=("$pid")
-      die "the node is not ready after 30 s"
-    fi
-    echo "the node ended at once (attempt $attempt)"
-  done
-  die "the node does not start"
-}
-
 # use_store NAME [FLAG...]: from here on TILEKV_STORE is a new store made with these flags.
 use_store() {
   local name=$1
@@ -128,7 +89,13 @@ use_store() {
     export TILEKV_STORE=file:$work/$name
     step "A directory becomes a store." tilekv store init "$@"
   else
-    start_server "$name" "$@"
+    stop_cluster
+    TILEKV_CLUSTER_PORT=$("$ROOT/deploy/quickstart.py" free-ports 22)
+    export TILEKV_CLUSTER_DIR=$work/$name
+    step "etcd and three nodes start on loopback. Each object has three copies." "$ROOT/deploy/cluster.sh" up 3 "$@"
+    TILEKV_STORE=tilekv://127.0.0.1:$TILEKV_CLUSTER_PORT
+    TILEKV_STORE+=,127.0.0.1:$((TILEKV_CLUSTER_PORT + 10)),127.0.0.1:$((TILEKV_CLUSTER_PORT + 20))
+    export TILEKV_STORE
   fi
   echo "TILEKV_STORE=$TILEKV_STORE"
 }
@@ -194,9 +161,16 @@ step "The matrix comes out again." tilekv tensor get matrix weights exported.npy
 step "The exported file is the source, byte for byte." cmp weights.npy exported.npy
 echo "equal"
 
+# --- a node fails ---
+
 if ! $embedded; then
-  current_step="stopping the nodes"
-  stop_servers
-  printf '\nBoth nodes were told to stop, and ended in good order.\n'
+  step "The matrix comes out once more, and when half of it has come a node is killed: the reader notices nothing." \
+    "$ROOT/deploy/quickstart.py" midway weights.npy "$ROOT/deploy/cluster.sh" kill 1 -- \
+    tilekv --memory 64MiB tensor get matrix weights -
+  step "A write goes on without it, on the two that are left." tilekv kv put while-away "$ROOT/LICENSE"
+  step "The node is back." "$ROOT/deploy/cluster.sh" start 1
+  step "What the cluster says of itself." tilekv cluster status
+  current_step="stopping the cluster"
+  stop_cluster
 fi
 printf '\nquickstart: all steps passed, in %s after the build\n' "$(minutes $((SECONDS - started)))"
