@@ -99,6 +99,12 @@ CopyPuller::Attempt CopyPuller::PullFrom(Peer& peer, bool suspects) {
   ObjectReader& source = **opened;
   if (absl::Status tables = CheckCopyTables(id, source); !tables.ok()) return {.source = tables};
   if (source.row().state != RowState::kGood && !suspects) return {.suspect = true};
+  if (CopyRefusals* refusals = parts_.options.refusals; refusals != nullptr) {
+    const Revision touched_rev = std::max(pull_.wanted.touched_rev, source.row().touched_rev);
+    auto refusal = refusals->RefusalOf(parts_.options.domain, id, touched_rev);
+    if (!refusal.ok()) return {.disk = refusal.status()};
+    if (refusal->has_value()) return {.garbage = true};
+  }
   parts_.throttle.Pay(source.row().stored_length);
   return Copy(source);
 }
@@ -123,6 +129,7 @@ std::optional<PullOutcome> CopyPuller::TryAll(const std::vector<std::string>& no
     if (peer == nullptr || parts_.late.Has(node_id)) continue;
     const Attempt attempt = PullFrom(*peer, suspects);
     if (attempt.ok()) return PullOutcome::kHere;
+    if (attempt.garbage) return PullOutcome::kGone;
     if (attempt.suspect) later_.push_back(node_id);
     if (IsOfRoom(attempt.disk)) return PullOutcome::kNoRoom;
     if (!attempt.disk.ok()) return PullOutcome::kNoSource;

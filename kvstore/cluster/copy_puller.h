@@ -17,7 +17,8 @@ namespace tilekv {
 enum class PullOutcome {
   kHere,      // it is, by now
   kNotOwned,  // this node does not own it any more
-  kGone,      // no node has a copy, and all have said so: it was deleted
+  kGone,      // it was deleted: no node has a copy, and all have said so, or the collector's list
+              // has it not
   kNoSource,  // none that gives a whole copy was found
   kNoRoom,    // this node's disk does not take it: STORE_FULL, STORE_FAILED
   kEnded,     // the call is not wanted any more
@@ -41,7 +42,8 @@ class CopyPuller {
     absl::Status source;
     absl::Status disk;
     bool suspect = false;  // it has a copy that is to be read last
-    bool ok() const { return source.ok() && disk.ok() && !suspect; }
+    bool garbage = false;  // by this node's list of the collector's last round
+    bool ok() const { return source.ok() && disk.ok() && !suspect && !garbage; }
   };
 
   // Whether a good copy is here, which then gets the revision.

@@ -254,6 +254,18 @@ void NodeOutlook::Tell(std::shared_ptr<const Placement> placement) {
   placement_ = std::move(placement);
 }
 
+absl::StatusOr<std::optional<CopyRefusal>> NodeRefusals::RefusalOf(Domain domain,
+                                                                   const ObjectId& id,
+                                                                   Revision touched_rev) {
+  if (lists == nullptr) return std::nullopt;
+  return lists->RefusalOf(domain, id, touched_rev);
+}
+
+absl::Status NodeRefusals::Confirm(const CopyRefusal& refusal) {
+  if (lists == nullptr) return MakeError(Reason::kVersionConflict, "there is no round");
+  return lists->Confirm(refusal);
+}
+
 bool NotedCopies::Want(Domain domain, const TouchedRef& wanted, std::string_view holder) {
   if (repairer != nullptr) return repairer->Want(domain, wanted, holder);
   MutexLock lock(mutex_);
@@ -279,8 +291,8 @@ MemoryCluster::MemoryCluster(const MemoryClusterOptions& options)
     node->id = id;
     node->store = std::make_unique<TestStore>(options_.max_object_bytes, &clock_, &random_);
     node->outlook = std::make_unique<NodeOutlook>(*this, id);
-    node->answers =
-        std::make_unique<RepairAnswers>(*node->store, *node->outlook, node->wanted, clock_);
+    node->answers = std::make_unique<RepairAnswers>(*node->store, *node->outlook, node->wanted,
+                                                    &node->refusals, clock_);
     nodes_.push_back(std::move(node));
   }
   SetMap(options_.states);

@@ -146,11 +146,22 @@ class NotedCopies : public WantedCopies {
   std::vector<Noted> noted_ ABSL_GUARDED_BY(mutex_);
 };
 
+// By the lists of whoever answers for the node in the collector's rounds, if anybody does.
+class NodeRefusals : public CopyRefusals {
+ public:
+  absl::StatusOr<std::optional<CopyRefusal>> RefusalOf(Domain domain, const ObjectId& id,
+                                                       Revision touched_rev) override;
+  absl::Status Confirm(const CopyRefusal& refusal) override;
+
+  CopyRefusals* lists = nullptr;
+};
+
 struct MemoryNode {
   std::string id;
   std::unique_ptr<TestStore> store;
   std::unique_ptr<NodeOutlook> outlook;
   NotedCopies wanted;
+  NodeRefusals refusals;
   std::unique_ptr<RepairAnswers> answers;
   NodeRounds* rounds = nullptr;  // that answers for it in the collector's rounds; null: nobody
   NodeFaults faults;

@@ -120,7 +120,7 @@ void PartitionSettle::SendOffers(std::vector<Listing>& others, SilentNodes& sile
         left = left.subspan(some.size());
         const absl::StatusOr<OfferAnswer> answer =
             other.peer->Offer(parts_.options.domain, own_.version(), some, context);
-        ok = answer.ok() && answer->results.size() == some.size();
+        ok = answer.ok() && answer->outcomes.size() == some.size();
       }
     });
   }

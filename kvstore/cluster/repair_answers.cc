@@ -64,27 +64,41 @@ absl::StatusOr<OfferAnswer> RepairAnswers::Offer(std::string_view from, Domain d
   TILEKV_RETURN_IF_ERROR(CheckCount(refs.size()));
   TILEKV_RETURN_IF_ERROR(context.Check());
   const OwnPlacement own = OwnPlacement::Of(view_);
-  OfferAnswer answer{.placement = own.version(), .results = {}};
+  OfferAnswer answer{.placement = own.version(), .outcomes = {}, .round = {}};
   if (answer.placement != placement) return answer;
-  answer.results.resize(refs.size());
+  answer.outcomes.assign(refs.size(), OfferOutcome::kNotOwner);
   std::vector<TouchedRef> owned;
   std::vector<size_t> places;
   for (size_t i = 0; i < refs.size(); ++i) {
-    answer.results[i].outcome = OfferOutcome::kNotOwner;
     if (!own.OwnsObject(refs[i].ref.id)) continue;
     owned.push_back(refs[i]);
     places.push_back(i);
   }
   TILEKV_ASSIGN_OR_RETURN(std::vector<LinkResult> linked, objects_.LinkEach(domain, owned));
   for (size_t i = 0; i < owned.size(); ++i) {
-    OfferOutcome& outcome = answer.results[places[i]].outcome;
+    OfferOutcome& outcome = answer.outcomes[places[i]];
     outcome = OfferOutcome::kHas;
     if (linked[i].present) continue;
-    const bool noted =
-        objects_.CheckWritable(owned[i].ref.length).ok() && wanted_.Want(domain, owned[i], from);
-    outcome = noted ? OfferOutcome::kWants : OfferOutcome::kNotNow;
+    TILEKV_ASSIGN_OR_RETURN(outcome, OutcomeOfLacking(from, domain, owned[i], answer.round));
   }
   return answer;
+}
+
+absl::StatusOr<OfferOutcome> RepairAnswers::OutcomeOfLacking(std::string_view from, Domain domain,
+                                                             const TouchedRef& offered,
+                                                             std::optional<RoundName>& round) {
+  if (refusals_ != nullptr) {
+    TILEKV_ASSIGN_OR_RETURN(std::optional<CopyRefusal> refusal,
+                            refusals_->RefusalOf(domain, offered.ref.id, offered.touched_rev));
+    if (refusal.has_value()) {
+      if (!round.has_value()) round = refusal->round;
+      // An answer names one round; what others refuse waits for the next offer.
+      return *round == refusal->round ? OfferOutcome::kCollected : OfferOutcome::kNotNow;
+    }
+  }
+  const bool noted =
+      objects_.CheckWritable(offered.ref.length).ok() && wanted_.Want(domain, offered, from);
+  return noted ? OfferOutcome::kWants : OfferOutcome::kNotNow;
 }
 
 absl::StatusOr<bool> RepairAnswers::IsSound(Domain domain, const ObjectRef& ref,

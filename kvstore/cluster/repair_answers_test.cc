@@ -36,8 +36,8 @@ struct Asked {
   OfferOutcome Offer(const ObjectRef& ref, Revision touched_rev) {
     const TouchedRef offered{ref, touched_rev};
     auto answer = peer->Offer(kDefaultDomain, VersionOf(cluster), {&offered, 1}, {});
-    EXPECT_TRUE(answer.ok() && answer->results.size() == 1) << answer.status();
-    return answer->results.front().outcome;
+    EXPECT_TRUE(answer.ok() && answer->outcomes.size() == 1) << answer.status();
+    return answer->outcomes.front();
   }
   bool Confirm(const ObjectRef& ref, Revision touched_rev) {
     const TouchedRef asked{ref, touched_rev};
@@ -157,7 +157,7 @@ TEST(RepairAnswersTest, RefusesWhoHasAnotherPlacement) {
   EXPECT_EQ(digests->placement, now);
   auto offer = asked.peer->Offer(kDefaultDomain, old, {&offered, 1}, {});
   ASSERT_TRUE(offer.ok()) << offer.status();
-  EXPECT_TRUE(offer->results.empty());
+  EXPECT_TRUE(offer->outcomes.empty());
   EXPECT_EQ(offer->placement, now);
   auto drop = asked.peer->ConfirmDrop(kDefaultDomain, old, {&offered, 1}, {});
   ASSERT_TRUE(drop.ok()) << drop.status();
@@ -254,7 +254,8 @@ TEST(RepairAnswersTest, ANewerMapThatComesWhileItLooksMakesNoAnswer) {
     const std::string id_ = "b";
   } view(cluster);
   const PlacementVersion old = VersionOf(cluster);
-  RepairAnswers answers(*cluster.node("b").store, view, cluster.node("b").wanted, cluster.clock());
+  RepairAnswers answers(*cluster.node("b").store, view, cluster.node("b").wanted, nullptr,
+                        cluster.clock());
   auto answer = answers.ConfirmDrop(kDefaultDomain, old, {&asked, 1}, {});
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_TRUE(answer->confirmed.empty());

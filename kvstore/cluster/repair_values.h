@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kvstore/base/revision.h"
+#include "kvstore/node/round.h"
 #include "kvstore/object/object_store.h"
 #include "kvstore/placement/map_version.h"
 
@@ -49,20 +51,15 @@ enum class OfferOutcome : uint8_t {
   kWants = 2,      // it will pull it
   kNotNow = 3,     // it lacks it, and has no room to pull it or to note it: to be offered again
   kNotOwner = 4,   // it does not own it
-  kCollected = 5,  // the last round found it unused, and its revision is below that round's fence
-};
-
-struct OfferResult {
-  OfferOutcome outcome = OfferOutcome::kNotNow;
-  // Only with kCollected: the revision at which that round read the catalog, and its fence. The
-  // copy may be deleted where its revision is still below the fence.
-  Revision round_rev;
-  Revision fence;
+  kCollected = 5,  // it lacks it, and its round's list has it not; see OfferAnswer::round
 };
 
 struct OfferAnswer {
-  PlacementVersion placement;        // of the node that answers
-  std::vector<OfferResult> results;  // in the order of the offer
+  PlacementVersion placement;          // of the node that answers
+  std::vector<OfferOutcome> outcomes;  // in the order of the offer
+  // Where there is a kCollected: by which round. Such a copy may be deleted where the catalog has
+  // this round in force, and the copy's revision is still below its fence.
+  std::optional<RoundName> round;
 };
 
 struct DropAnswer {

@@ -15,6 +15,9 @@
 // (pull_list.h). So memory is bounded whatever the number of objects. Nothing of this is kept
 // across a restart or a newer placement: it is found anew.
 //
+// What the last round of the collector found to be garbage is neither pulled nor kept for others
+// (copy_refusals.h): a node that was away does not bring it back.
+//
 // Copies that are suspect or in quarantine count for nothing, and on an owner they are pulled
 // again. A copy is verified to its id while it is stored; one that is damaged is reported to its
 // node, and the next one is taken.
@@ -35,6 +38,7 @@
 #include "kvstore/base/executor.h"
 #include "kvstore/base/mutex.h"
 #include "kvstore/cluster/cluster_view.h"
+#include "kvstore/cluster/copy_refusals.h"
 #include "kvstore/cluster/peer.h"
 #include "kvstore/cluster/repair_answers.h"
 #include "kvstore/object/object_store.h"
@@ -49,6 +53,8 @@ struct RepairerOptions {
   // other never wait for each other.
   std::shared_ptr<ByteBudget> pull_budget;
   std::shared_ptr<BufferPool> pool;
+  // By which copies are not pulled, and go where others refuse them. Null: none are refused.
+  CopyRefusals* refusals = nullptr;
   Clock* clock = Clock::System();
   size_t pulls_at_once = kRepairPullsAtOnce;
   size_t list_objects = kMaxRepairList;
@@ -64,7 +70,9 @@ struct RepairCounters {
   std::atomic<uint64_t> offers{0};            // of objects to nodes
   std::atomic<uint64_t> dropped_objects{0};
   std::atomic<uint64_t> dropped_bytes{0};  // of content
-  std::atomic<uint64_t> surveys{0};        // that are complete
+  // Copies that went because an owner refused them.
+  std::atomic<uint64_t> collected_objects{0};
+  std::atomic<uint64_t> surveys{0};  // that are complete
 };
 
 // For people: `cluster status`. What others will pull stands in their own progress.
@@ -93,7 +101,7 @@ class Rounds;
 // outlives it.
 class Repairer {
  public:
-  // `local`: this node's own disk. Every field of the options is set.
+  // `local`: this node's own disk. Every field of the options is set, but `refusals` may be null.
   Repairer(ObjectStore& local, Peers& peers, ClusterView& view, const RepairerOptions& options);
   ~Repairer();
   Repairer(const Repairer&) = delete;
