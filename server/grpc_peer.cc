@@ -122,22 +122,4 @@ absl::Status GrpcPeer::ReportDamage(Domain domain, const ObjectId& id, const Cal
   return Ended(response.status());
 }
 
-absl::StatusOr<DigestAnswer> GrpcPeer::Digests(Domain, const PlacementVersion&,
-                                               std::span<const uint32_t>, const CallContext&) {
-  return absl::UnimplementedError("Digests");
-}
-absl::StatusOr<PartitionPage> GrpcPeer::ListPartition(Domain, uint32_t,
-                                                      const std::optional<ObjectId>&,
-                                                      const CallContext&) {
-  return absl::UnimplementedError("ListPartition");
-}
-absl::StatusOr<OfferAnswer> GrpcPeer::Offer(Domain, const PlacementVersion&,
-                                            std::span<const TouchedRef>, const CallContext&) {
-  return absl::UnimplementedError("Offer");
-}
-absl::StatusOr<DropAnswer> GrpcPeer::ConfirmDrop(Domain, const PlacementVersion&,
-                                                 std::span<const TouchedRef>, const CallContext&) {
-  return absl::UnimplementedError("ConfirmDrop");
-}
-
 }  // namespace tilekv

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "kvstore/base/byte_budget.h"
+#include "kvstore/base/status.h"
 #include "kvstore/cluster/peer.h"
 #include "tilekv/v1/peer.grpc.pb.h"
 
@@ -42,7 +44,8 @@ class GrpcPeer : public Peer, public std::enable_shared_from_this<GrpcPeer> {
   absl::StatusOr<std::shared_ptr<ObjectReader>> OpenCopy(Domain domain, const ObjectId& id,
                                                          const CallContext& context) override;
   absl::Status ReportDamage(Domain domain, const ObjectId& id, const CallContext& context) override;
-  // UNIMPLEMENTED: the service does not carry them yet.
+
+  // --- grpc_peer_repair.cc
   absl::StatusOr<DigestAnswer> Digests(Domain domain, const PlacementVersion& placement,
                                        std::span<const uint32_t> partitions,
                                        const CallContext& context) override;
@@ -84,6 +87,14 @@ class GrpcPeer : public Peer, public std::enable_shared_from_this<GrpcPeer> {
   absl::Status Ended(absl::Status status);
 
  private:
+  // An answer as it was read: what is wrong with it is said with whose it is.
+  template <typename Answer>
+  absl::StatusOr<Answer> Read(const char* call, absl::StatusOr<Answer> answer) const {
+    if (answer.ok()) return answer;
+    return MakeError(Reason::kInternal, fmt::format("node {} answered {} wrongly: {}", name_, call,
+                                                    ErrorText(answer.status())));
+  }
+
   const std::shared_ptr<const PeerCaller> caller_;
   const std::string node_id_;
   const std::string address_;

@@ -14,6 +14,7 @@
 #include "kvstore/wire/bulk_frame.h"
 #include "kvstore/wire/object_messages.h"
 #include "server/exchange_reactor.h"
+#include "server/peer_repair.h"
 #include "server/peer_rounds.h"
 #include "server/peer_streams.h"
 #include "server/sending_reactor.h"
@@ -128,9 +129,12 @@ absl::StatusOr<std::unique_ptr<MessageSource>> SourceOf(PeerContext& peers,
 using RoundMethods = v1::Peer::WithCallbackMethod_HeldPartitions<
     v1::Peer::WithCallbackMethod_StoreRoundPart<v1::Peer::WithCallbackMethod_SweepRound<
         v1::Peer::WithCallbackMethod_CountGarbage<v1::Peer::Service>>>>;
+using RepairMethods = v1::Peer::WithCallbackMethod_Digests<
+    v1::Peer::WithCallbackMethod_ListPartition<v1::Peer::WithCallbackMethod_Offer<
+        v1::Peer::WithCallbackMethod_ConfirmDrop<RoundMethods>>>>;
 using PeerMethods = v1::Peer::WithRawCallbackMethod_PutCopy<
     v1::Peer::WithRawCallbackMethod_ReadCopy<v1::Peer::WithCallbackMethod_Link<
-        v1::Peer::WithCallbackMethod_ReportDamage<RoundMethods>>>>;
+        v1::Peer::WithCallbackMethod_ReportDamage<RepairMethods>>>>;
 
 class GrpcPeerService final : public PeerMethods {
  public:
@@ -153,19 +157,23 @@ class GrpcPeerService final : public PeerMethods {
     return Answer("PeerReportDamage", *call, peers_.long_calls, *request, work, response);
   }
 
-#define TILEKV_ROUND_CALL(Name, Request, Response)                                              \
+#define TILEKV_PEER_CALL(Name, Request, Response, Executor)                                     \
   grpc::ServerUnaryReactor* Name(grpc::CallbackServerContext* call, const v1::Request* request, \
                                  v1::Response* response) override {                             \
     auto work = [this, request](const CallContext& context) {                                   \
       return tilekv::Name(peers_.options, *request, context);                                   \
     };                                                                                          \
-    return Answer(#Name, *call, peers_.rounds, *request, work, response);                       \
+    return Answer(#Name, *call, peers_.Executor, *request, work, response);                     \
   }
-  TILEKV_ROUND_CALL(HeldPartitions, HeldPartitionsRequest, HeldPartitionsResponse)
-  TILEKV_ROUND_CALL(StoreRoundPart, RoundPartRequest, StoreRoundPartResponse)
-  TILEKV_ROUND_CALL(SweepRound, SweepRoundRequest, SweepRoundResponse)
-  TILEKV_ROUND_CALL(CountGarbage, RoundPartRequest, SweepRoundResponse)
-#undef TILEKV_ROUND_CALL
+  TILEKV_PEER_CALL(HeldPartitions, HeldPartitionsRequest, HeldPartitionsResponse, rounds)
+  TILEKV_PEER_CALL(StoreRoundPart, RoundPartRequest, StoreRoundPartResponse, rounds)
+  TILEKV_PEER_CALL(SweepRound, SweepRoundRequest, SweepRoundResponse, rounds)
+  TILEKV_PEER_CALL(CountGarbage, RoundPartRequest, SweepRoundResponse, rounds)
+  TILEKV_PEER_CALL(Digests, DigestsRequest, DigestsResponse, repair)
+  TILEKV_PEER_CALL(ListPartition, ListPartitionRequest, ListPartitionResponse, repair)
+  TILEKV_PEER_CALL(Offer, TouchedRefsRequest, OfferResponse, repair)
+  TILEKV_PEER_CALL(ConfirmDrop, TouchedRefsRequest, ConfirmDropResponse, repair)
+#undef TILEKV_PEER_CALL
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PutCopy(
       grpc::CallbackServerContext* call) override {

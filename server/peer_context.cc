@@ -11,6 +11,7 @@ namespace {
 constexpr int kShortThreads = 8;
 constexpr int kLongThreads = 2;
 constexpr int kRoundThreads = 2;
+constexpr int kRepairThreads = 2;
 constexpr int kWriteThreads = 64;
 constexpr int kReadThreads = 4;
 
@@ -61,6 +62,7 @@ PeerContext::PeerContext(const PeerServiceOptions& options, ServerMetrics& metri
       short_calls("peer_short", kShortThreads),
       long_calls("peer_long", kLongThreads),
       rounds("peer_rounds", kRoundThreads),
+      repair("peer_repair", kRepairThreads),
       writes("peer_write", kWriteThreads),
       reads("peer_read", kReadThreads) {
   metrics.WatchBudget(replica_write.name(), &replica_write.budget());

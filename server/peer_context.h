@@ -59,6 +59,7 @@ struct PeerContext {
   ThreadPool short_calls;
   ThreadPool long_calls;  // those that read whole objects
   ThreadPool rounds;      // of the collector
+  ThreadPool repair;
   ThreadPool writes;
   ThreadPool reads;
 };

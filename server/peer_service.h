@@ -10,6 +10,7 @@
 namespace tilekv {
 
 class NodeRounds;
+class RepairAnswers;
 
 struct PeerServiceOptions {
   std::string node_id;  // of this node; calls that mean another one are refused
@@ -17,6 +18,8 @@ struct PeerServiceOptions {
   ObjectStore* objects = nullptr;
   // What it does in the collector's rounds; outlives the service. Null: nothing.
   NodeRounds* rounds = nullptr;
+  // What it answers for repair; outlives the service. Null: nothing.
+  RepairAnswers* repair = nullptr;
   // The id of the catalog's line (16 bytes); asked for every call, in any thread, which it must not
   // block. Calls with another one are refused: CATALOG_REWOUND.
   std::function<std::string()> line_id;

@@ -33,10 +33,11 @@ void TestingPeer::StopServer() { server_.reset(); }
 void TestingPeer::StartServer() {
   NodeServerOptions options;
   options.listen = address();
-  options.peers = PeerServiceOptions{
-      .node_id = node_id_, .objects = &store_, .rounds = rounds_, .line_id = [this] {
-        return line_;
-      }};
+  options.peers = PeerServiceOptions{.node_id = node_id_,
+                                     .objects = &store_,
+                                     .rounds = rounds_,
+                                     .repair = repair_,
+                                     .line_id = [this] { return line_; }};
   server_ = OrDie(NodeServer::Start(*node_, metrics_, options));
   port_ = server_->port();
 }

@@ -32,12 +32,15 @@ class TestingPeer {
   void set_line(const std::string& line) { line_ = line; }
   // From the next StartServer on; outlives the node. Null: it takes no rounds.
   void set_rounds(NodeRounds* rounds) { rounds_ = rounds; }
+  // Likewise; null: it answers nothing for repair.
+  void set_repair(RepairAnswers* repair) { repair_ = repair; }
 
  private:
   const std::string node_id_;
   std::string line_ = kTestingLine;
   ObjectStore& store_;
   NodeRounds* rounds_ = nullptr;
+  RepairAnswers* repair_ = nullptr;
   MemoryCatalog catalog_;
   std::unique_ptr<LocalNode> node_;
   ServerMetrics metrics_;

@@ -1,0 +1,88 @@
+// Of GrpcPeer: what another node is asked for repair.
+#include <algorithm>
+#include <utility>
+
+#include "kvstore/base/defaults.h"
+#include "kvstore/base/status.h"
+#include "kvstore/grpc/grpc_call.h"
+#include "server/grpc_peer.h"
+#include "server/repair_messages.h"
+
+namespace tilekv {
+namespace {
+
+// Answers read many rows, and a drop's whole objects, so that a slow disk takes its time.
+constexpr int64_t kAnswer_ms = 60'000;
+
+}  // namespace
+
+absl::StatusOr<DigestAnswer> GrpcPeer::Digests(Domain domain, const PlacementVersion& placement,
+                                               std::span<const uint32_t> partitions,
+                                               const CallContext& context) {
+  v1::DigestsRequest request;
+  *request.mutable_peer() = Header();
+  request.set_domain(domain);
+  PlacementToWire(placement, request.mutable_placement());
+  request.mutable_partitions()->Assign(partitions.begin(), partitions.end());
+  auto response = CallUnary<v1::DigestsResponse>(
+      [&](grpc::ClientContext* call, v1::DigestsResponse* to, auto done) {
+        control_->async()->Digests(call, &request, to, std::move(done));
+      },
+      "Digests", kAnswer_ms, name_, context);
+  TILEKV_RETURN_IF_ERROR(Ended(response.status()));
+  return Read("Digests", DigestAnswerFromWire(*response, partitions.size()));
+}
+
+absl::StatusOr<PartitionPage> GrpcPeer::ListPartition(Domain domain, uint32_t partition,
+                                                      const std::optional<ObjectId>& after,
+                                                      const CallContext& context) {
+  v1::ListPartitionRequest request;
+  *request.mutable_peer() = Header();
+  request.set_domain(domain);
+  request.set_partition(partition);
+  if (after) request.set_after(after->bytes.data(), after->bytes.size());
+  auto response = CallUnary<v1::ListPartitionResponse>(
+      [&](grpc::ClientContext* call, v1::ListPartitionResponse* to, auto done) {
+        control_->async()->ListPartition(call, &request, to, std::move(done));
+      },
+      "ListPartition", kAnswer_ms, name_, context);
+  TILEKV_RETURN_IF_ERROR(Ended(response.status()));
+  return Read("ListPartition", PartitionPageFromWire(*response, after));
+}
+
+absl::StatusOr<OfferAnswer> GrpcPeer::Offer(Domain domain, const PlacementVersion& placement,
+                                            std::span<const TouchedRef> refs,
+                                            const CallContext& context) {
+  v1::TouchedRefsRequest request;
+  *request.mutable_peer() = Header();
+  request.set_domain(domain);
+  PlacementToWire(placement, request.mutable_placement());
+  TouchedRefsToWire(refs, &request);
+  auto response = CallUnary<v1::OfferResponse>(
+      [&](grpc::ClientContext* call, v1::OfferResponse* to, auto done) {
+        control_->async()->Offer(call, &request, to, std::move(done));
+      },
+      "Offer", kAnswer_ms, name_, context);
+  TILEKV_RETURN_IF_ERROR(Ended(response.status()));
+  return Read("Offer", OfferAnswerFromWire(*response, refs.size()));
+}
+
+absl::StatusOr<DropAnswer> GrpcPeer::ConfirmDrop(Domain domain, const PlacementVersion& placement,
+                                                 std::span<const TouchedRef> refs,
+                                                 const CallContext& context) {
+  v1::TouchedRefsRequest request;
+  *request.mutable_peer() = Header();
+  request.set_domain(domain);
+  PlacementToWire(placement, request.mutable_placement());
+  TouchedRefsToWire(refs, &request);
+  // An answer that comes later counts no more.
+  auto response = CallUnary<v1::ConfirmDropResponse>(
+      [&](grpc::ClientContext* call, v1::ConfirmDropResponse* to, auto done) {
+        control_->async()->ConfirmDrop(call, &request, to, std::move(done));
+      },
+      "ConfirmDrop", kDropAnswerCounts_ms, name_, context);
+  TILEKV_RETURN_IF_ERROR(Ended(response.status()));
+  return Read("ConfirmDrop", DropAnswerFromWire(*response, refs.size()));
+}
+
+}  // namespace tilekv
