@@ -29,6 +29,8 @@
 #include "kvstore/cluster/map_store.h"
 #include "kvstore/cluster/node_registry.h"
 #include "kvstore/cluster/node_rounds.h"
+#include "kvstore/cluster/repair_answers.h"
+#include "kvstore/cluster/repairer.h"
 #include "kvstore/cluster/round_store.h"
 #include "server/grpc_peers.h"
 #include "server/listen_address.h"
@@ -39,6 +41,9 @@ namespace tilekv {
 namespace {
 
 constexpr int64_t kNanosPerMilli = 1'000'000;
+constexpr int64_t kMicrosPerMilli = 1'000;
+// After an error of this node's disk.
+constexpr int64_t kRepairAfterError_ms = 5'000;
 constexpr int64_t kReachEvery_ms = 1'000;
 constexpr int64_t kTellWaitingEvery_ms = 30'000;
 constexpr uint64_t kMaxPasswordBytes = 4 * kKiB;
@@ -69,6 +74,22 @@ bool MayPass(const absl::Status& status) {
 
 void NoticeOfCluster(const std::string& text) {
   LogEvent(LogLevel::kWarning, "cluster", {{"notice", text}});
+}
+
+v1::RepairStatus RepairStatusOf(const RepairProgress& progress) {
+  v1::RepairStatus status;
+  status.set_placement_version(progress.placement.version.value);
+  status.set_complete(progress.complete);
+  status.set_owned_partitions(progress.owned_partitions);
+  status.set_short_partitions(progress.short_partitions);
+  status.set_unanswered_partitions(progress.unanswered_partitions);
+  status.set_objects_to_pull(progress.objects_to_pull);
+  status.set_bytes_to_pull(progress.bytes_to_pull);
+  status.set_missing_objects(progress.missing_objects);
+  status.set_foreign_partitions(progress.foreign_partitions);
+  status.set_pulled_bytes_per_second(progress.pulled_bytes_per_second);
+  status.set_waiting_seconds(progress.waiting_s);
+  return status;
 }
 
 absl::StatusOr<std::string> ReadPassword(const std::string& path) {
@@ -111,6 +132,7 @@ class EtcdClusterNode : public ClusterNode {
     return {.node_id = state_->node_id(),
             .objects = engine_,
             .rounds = rounds_.get(),
+            .repair = answers_.get(),
             .line_id = [this] { return maps_->line_id(); }};
   }
 
@@ -125,12 +147,17 @@ class EtcdClusterNode : public ClusterNode {
   v1::NodeRegistration Describe();
   int64_t Beat();  // returns the milliseconds until the next
   int64_t Step();
+  int64_t Repair();  // likewise
   void LookAtRoom();
   void Changed(const ClusterPicture& picture);
   // From any thread, also while the node leaves.
   void Wake() {
     MutexLock lock(mutex_);
     if (stepping_ != nullptr) stepping_->Wake();
+  }
+  void WakeRepair() {
+    MutexLock lock(mutex_);
+    if (repairing_ != nullptr) repairing_->Wake();
   }
 
   ClusterNodeOptions options_;
@@ -151,14 +178,19 @@ class EtcdClusterNode : public ClusterNode {
   std::unique_ptr<RoundStore> round_store_;
   std::unique_ptr<NodeRounds> rounds_;
   std::unique_ptr<ClusterCollection> collection_;
+  std::unique_ptr<Repairer> repairer_;
+  std::unique_ptr<RepairAnswers> answers_;
+  CallContext repair_context_;
   std::unique_ptr<CatalogRoom> room_;
   std::unique_ptr<ClusterOperator> operator_;
   std::unique_ptr<NodeRegistry> registry_;
-  // Of the heartbeat's thread: how the last one went.
+  // Of the heartbeat's thread, and of repair's: how the last time went.
   absl::Status beaten_;
+  absl::Status repaired_;
   bool catalog_answers_ = true;
   Mutex mutex_;
   std::unique_ptr<PacedWork> stepping_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<PacedWork> repairing_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<PacedWork> beating_;
   std::unique_ptr<PeriodicWork> looking_;
   std::unique_ptr<CatalogWatch> watch_;  // stops first
@@ -236,7 +268,7 @@ absl::Status EtcdClusterNode::Open(ObjectStore& engine, const std::string& direc
   ClusterObjectsOptions objects;
   objects.executor = executor_.get();
   objects.replica_budget = replica_budget_;
-  objects.pool = std::move(pool);
+  objects.pool = pool;
   objects_ = std::make_unique<ClusterObjects>(engine, *peers_, *state_, objects);
   TILEKV_ASSIGN_OR_RETURN(round_store_, RoundStore::Open(*FileSystem::Posix(),
                                                          directory + "/rounds", &NoticeOfCluster));
@@ -246,6 +278,15 @@ absl::Status EtcdClusterNode::Open(ObjectStore& engine, const std::string& direc
   collection.executor = executor_.get();
   collection_ =
       std::make_unique<ClusterCollection>(*gated_, *rounds_, *peers_, *state_, collection);
+  RepairerOptions repair;
+  repair.executor = executor_.get();
+  repair.pull_budget = std::make_shared<ByteBudget>(plan.pull_bytes);
+  repair.pool = std::move(pool);
+  repair.refusals = rounds_.get();
+  repairer_ = std::make_unique<Repairer>(engine, *peers_, *state_, repair);
+  answers_ = std::make_unique<RepairAnswers>(engine, *state_, repairer_->wanted(), rounds_.get(),
+                                             *Clock::System());
+  repair_context_.cancel = std::make_shared<CancelToken>();
   room_ = std::make_unique<CatalogRoom>(options_.etcd_quota_bytes, &NoticeOfCluster);
   LookAtRoom();
   operator_ = std::make_unique<ClusterOperator>(*maps_, *state_, *room_, *Clock::System());
@@ -277,6 +318,7 @@ absl::Status EtcdClusterNode::Join() {
   {
     MutexLock lock(mutex_);
     stepping_ = std::make_unique<PacedWork>(0, [this] { return Step(); });
+    repairing_ = std::make_unique<PacedWork>(0, [this] { return Repair(); });
   }
   const KeyRange range = ClusterRange();
   watch_ = etcd_->Watch(range.start, range.end,
@@ -291,10 +333,14 @@ void EtcdClusterNode::Leave() {
   looking_.reset();
   beating_.reset();
   std::unique_ptr<PacedWork> stepping;
+  std::unique_ptr<PacedWork> repairing;
   {
     MutexLock lock(mutex_);
     stepping = std::move(stepping_);
+    repairing = std::move(repairing_);
   }
+  if (repair_context_.cancel != nullptr) repair_context_.cancel->Cancel();
+  repairing.reset();
   stepping.reset();  // waits for a step, which may wake
   if (registry_ == nullptr) return;
   if (absl::Status left = registry_->Leave(); !left.ok()) {
@@ -319,7 +365,21 @@ v1::NodeRegistration EtcdClusterNode::Describe() {
     now.set_disk_total_bytes(usage->disk_total_bytes);
     now.set_disk_available_bytes(usage->disk_available_bytes);
   }
+  *now.mutable_repair() = RepairStatusOf(repairer_->progress());
   return now;
+}
+
+int64_t EtcdClusterNode::Repair() {
+  absl::StatusOr<int64_t> wait_micros = repairer_->Step(repair_context_);
+  if (repair_context_.cancelled()) return kRepairAfterError_ms;  // the node leaves
+  if (!wait_micros.ok() && repaired_.ok()) {
+    LogEvent(LogLevel::kError, "repair_failed", {{"error", ErrorText(wait_micros.status())}});
+  } else if (wait_micros.ok() && !repaired_.ok()) {
+    LogEvent(LogLevel::kInfo, "repair_again");
+  }
+  repaired_ = wait_micros.status();
+  return wait_micros.ok() ? (*wait_micros + kMicrosPerMilli - 1) / kMicrosPerMilli
+                          : kRepairAfterError_ms;
 }
 
 int64_t EtcdClusterNode::Beat() {
@@ -373,6 +433,16 @@ ClusterFigures EtcdClusterNode::figures() {
   figures.hedged_reads = counters.hedged_reads;
   figures.swept_objects = rounds_->counters().deleted_objects;
   figures.swept_bytes = rounds_->counters().deleted_bytes;
+  const RepairCounters& repair = repairer_->counters();
+  figures.pulled_objects = repair.pulled_objects;
+  figures.pulled_bytes = repair.pulled_bytes;
+  figures.failed_pulls = repair.failed_pulls;
+  figures.dropped_objects = repair.dropped_objects;
+  const RepairProgress progress = repairer_->progress();
+  figures.repair_objects_left = progress.objects_to_pull;
+  figures.repair_bytes_left = progress.bytes_to_pull;
+  figures.repair_missing_objects = progress.missing_objects;
+  figures.repair_waiting_s = progress.waiting_s;
   return figures;
 }
 
@@ -397,6 +467,7 @@ void EtcdClusterNode::Changed(const ClusterPicture& picture) {
     if (peer.registered) peer.address = found->second.address();
   }
   peers_->Update(nodes);
+  WakeRepair();  // there may be new owners, or one is back
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr uint64_t kBytesPerSmallPut = kSmallValueBytes + (1 + kWaitingForSmallP
 constexpr uint64_t kBytesPerCopy = kTransferChunkBytes + kBytesPerStream;
 
 void PlanPeers(uint64_t bytes, MemoryPlan& plan) {
-  plan.max_copies = std::max<uint64_t>(2, bytes / 4 * 3 / kBytesPerCopy);
+  plan.max_copies = std::max<uint64_t>(2, bytes / 16 * 11 / kBytesPerCopy);
   plan.max_waiting_copies = plan.max_copies;
   plan.replica_write_bytes = plan.max_copies * kTransferChunkBytes;
   plan.max_small_copies = std::max<uint64_t>(8, bytes / 16 / kBytesPerSmallPut);
@@ -30,6 +30,7 @@ void PlanPeers(uint64_t bytes, MemoryPlan& plan) {
   plan.max_served = std::max<uint64_t>(2, plan.serve_bytes / kTransferChunkBytes);
   plan.copy_ahead_bytes = bytes / 16;
   plan.read_ahead_bytes = bytes / 16;
+  plan.pull_bytes = std::max(bytes / 16, kTransferChunkBytes);
 }
 
 }  // namespace

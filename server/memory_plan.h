@@ -27,6 +27,7 @@ struct MemoryPlan {
   uint64_t max_served = 0;
   uint64_t copy_ahead_bytes = 0;  // of copies on their way to other nodes, beyond a chunk of each
   uint64_t read_ahead_bytes = 0;  // read of other nodes before it is asked for
+  uint64_t pull_bytes = 0;        // of copies that repair is bringing here
 };
 
 // `memory_bytes` is at least kLeastMemoryBytes. What the index and the catalog take is set aside

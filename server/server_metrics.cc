@@ -109,7 +109,24 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
           swept_objects(
               scrape.Gauges("tilekv_swept_objects", "Copies deleted by rounds of the collector")
                   .Add({})),
-          swept_bytes(scrape.Gauges("tilekv_swept_bytes", "Content of these").Add({})) {}
+          swept_bytes(scrape.Gauges("tilekv_swept_bytes", "Content of these").Add({})),
+          pulled_objects(
+              scrape.Gauges("tilekv_pulled_objects", "Copies that repair brought here").Add({})),
+          pulled_bytes(
+              scrape.Gauges("tilekv_pulled_bytes", "The same in bytes, as stored").Add({})),
+          failed_pulls(
+              scrape.Gauges("tilekv_failed_pulls", "Pulls that found no copy or no room").Add({})),
+          dropped_objects(
+              scrape.Gauges("tilekv_dropped_objects", "Copies given up to their owners").Add({})),
+          repair_objects_left(
+              scrape.Gauges("tilekv_repair_objects_left", "Objects that this node lacks").Add({})),
+          repair_bytes_left(scrape.Gauges("tilekv_repair_bytes_left", "Content of these").Add({})),
+          repair_missing_objects(
+              scrape.Gauges("tilekv_repair_missing_objects", "Of these, without a copy anywhere")
+                  .Add({})),
+          repair_waiting_seconds(
+              scrape.Gauges("tilekv_repair_waiting_seconds", "Since when it lacks something")
+                  .Add({})) {}
 
     prometheus::Gauge& nodes;
     prometheus::Gauge& nodes_away;
@@ -124,6 +141,14 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     prometheus::Gauge& hedged_reads;
     prometheus::Gauge& swept_objects;
     prometheus::Gauge& swept_bytes;
+    prometheus::Gauge& pulled_objects;
+    prometheus::Gauge& pulled_bytes;
+    prometheus::Gauge& failed_pulls;
+    prometheus::Gauge& dropped_objects;
+    prometheus::Gauge& repair_objects_left;
+    prometheus::Gauge& repair_bytes_left;
+    prometheus::Gauge& repair_missing_objects;
+    prometheus::Gauge& repair_waiting_seconds;
   };
 
   prometheus::Family<prometheus::Gauge>& Gauges(const char* name, const char* help) {
@@ -162,6 +187,14 @@ class ServerMetrics::Scrape : public prometheus::Collectable {
     gauges_->hedged_reads.Set(static_cast<double>(figures.hedged_reads));
     gauges_->swept_objects.Set(static_cast<double>(figures.swept_objects));
     gauges_->swept_bytes.Set(static_cast<double>(figures.swept_bytes));
+    gauges_->pulled_objects.Set(static_cast<double>(figures.pulled_objects));
+    gauges_->pulled_bytes.Set(static_cast<double>(figures.pulled_bytes));
+    gauges_->failed_pulls.Set(static_cast<double>(figures.failed_pulls));
+    gauges_->dropped_objects.Set(static_cast<double>(figures.dropped_objects));
+    gauges_->repair_objects_left.Set(static_cast<double>(figures.repair_objects_left));
+    gauges_->repair_bytes_left.Set(static_cast<double>(figures.repair_bytes_left));
+    gauges_->repair_missing_objects.Set(static_cast<double>(figures.repair_missing_objects));
+    gauges_->repair_waiting_seconds.Set(static_cast<double>(figures.repair_waiting_s));
   }
 
   const std::shared_ptr<prometheus::Registry> registry_;

@@ -44,6 +44,15 @@ struct ClusterFigures {
   // The same, of RoundCounters.
   uint64_t swept_objects = 0;
   uint64_t swept_bytes = 0;
+  // Of the node's repair: since the start, as RepairCounters has them, and what is left.
+  uint64_t pulled_objects = 0;
+  uint64_t pulled_bytes = 0;
+  uint64_t failed_pulls = 0;
+  uint64_t dropped_objects = 0;
+  uint64_t repair_objects_left = 0;
+  uint64_t repair_bytes_left = 0;
+  uint64_t repair_missing_objects = 0;
+  int64_t repair_waiting_s = 0;
 };
 
 // Thread-safe.

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/bytes.h"
+#include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/placement/map_edits.h"
 
@@ -106,8 +107,8 @@ absl::Status ClusterOperator::CheckAway(const std::string& id) {
   if (!picture->registered.contains(id)) return absl::OkStatus();
   return MakeError(Reason::kInvalidArgument,
                    fmt::format("node '{}' is here, with its disk: its store is changed while it is "
-                               "stopped",
-                               Printable(id)));
+                               "stopped. One that was killed counts as here for {} s more",
+                               Printable(id), kNodeLease_s));
 }
 
 absl::StatusOr<ClusterMap> ClusterOperator::Edit(const ClusterMap& map,
