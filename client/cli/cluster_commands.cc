@@ -10,6 +10,7 @@
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/node_listing.h"
+#include "client/cli/repair_listing.h"
 #include "fmt/format.h"
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/sizes.h"
@@ -49,6 +50,7 @@ Json StatusJson(const v1::ClusterStatusResponse& status) {
     json["settings"][setting.key] = setting.json;
   }
   json["catalog"] = CatalogJson(status.catalog());
+  json["repair"] = RepairJson(RepairOf(status));
   json["nodes"] = Json::array();
   for (const ListedNode& listed : NodesOf(status)) json["nodes"].push_back(NodeJson(listed));
   return json;
@@ -90,11 +92,13 @@ absl::Status PrintStatus(Context& context, const v1::ClusterStatusResponse& stat
   }
   TILEKV_RETURN_IF_ERROR(out.Write(fmt::format(
       "cluster       {} ({}), map {}, as node {} sees it\nnodes         {}\n"
-      "copies        {}, at least {}\nstored        {}, all copies; {} free\ncatalog       {}\n\n",
+      "copies        {}, at least {}\nstored        {}, all copies; {} free\nrepair        {}\n"
+      "catalog       {}\n\n",
       status.map().cluster_name(), status.map().cluster_uuid(),
       MapVersion{status.map().version()}.number(), status.answered_by(), NodesText(out, status),
       status.map().replication(), status.map().min_copies(), FormatSize(stored_bytes),
-      FormatSize(free_bytes), CatalogText(out, status.catalog()))));
+      FormatSize(free_bytes), RepairText(out, RepairOf(status)),
+      CatalogText(out, status.catalog()))));
   return PrintNodes(out, status);
 }
 
@@ -239,7 +243,7 @@ std::vector<CommandSpec> ClusterCommandSpecs() {
       InitSpec(),
       {.noun = "cluster",
        .verb = "status",
-       .summary = "nodes, copies, catalog, as the node that is asked sees them",
+       .summary = "nodes, copies, repair, catalog, as the node that is asked sees them",
        .help = "Any node answers, also while etcd does not.",
        .flags = {{"--watch", "", "", "again every two seconds, until Ctrl-C"}},
        .examples = {{"tilekv --store tilekv://n1 cluster status --watch", ""}},

@@ -1,6 +1,7 @@
 #include "client/cli/node_listing.h"
 
 #include "client/cli/cluster_text.h"
+#include "client/cli/repair_listing.h"
 #include "fmt/format.h"
 #include "kvstore/base/sizes.h"
 #include "kvstore/base/status.h"
@@ -73,6 +74,7 @@ Json NodeJson(const ListedNode& listed) {
   json["disk_total_bytes"] = registration.disk_total_bytes();
   json["disk_available_bytes"] = registration.disk_available_bytes();
   json["map_version"] = registration.map_version();
+  json["repair"] = RepairJson(registration.repair());
   return json;
 }
 
@@ -124,6 +126,10 @@ absl::Status PrintNode(Output& out, const ListedNode& listed) {
         FormatCount(registration.objects()), FormatSize(registration.stored_bytes()),
         FormatSize(registration.disk_available_bytes()),
         FormatSize(registration.disk_total_bytes()));
+    if (const v1::RepairStatus& repair = registration.repair(); repair.objects_to_pull() > 0) {
+      text += fmt::format("lacks         {} objects, {}\n", FormatCount(repair.objects_to_pull()),
+                          FormatSize(repair.bytes_to_pull()));
+    }
   }
   return out.Write(text);
 }
