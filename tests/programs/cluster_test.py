@@ -4,63 +4,11 @@ import os
 import signal
 import subprocess
 
-from etcd_testing import Etcd, free_port
+from cluster_testing import ClusterCase, npy
+from etcd_testing import free_port
 from tilekv_testing import (DONE, MIB, NOT_FOUND, UNAVAILABLE, USAGE, ProgramCase,
                             Server, clean_environment, main, payload_files, programs,
                             wait_until)
-
-CLUSTER = "prod"
-
-
-class ClusterCase(ProgramCase):
-    """An etcd with a cluster, and as many nodes as a test starts."""
-
-    settings = ()
-
-    def setUp(self):
-        super().setUp()
-        self.etcd = Etcd()
-        self.addCleanup(self.etcd.close)
-        self.nodes = {}
-        self.env.update(TILEKV_ETCD=self.etcd.endpoints, TILEKV_CLUSTER=CLUSTER)
-        self.tilekv("cluster", "init", *self.settings)
-
-    def flags(self, name):
-        return ("--etcd", self.etcd.endpoints, "--cluster", CLUSTER, "--node-id", name,
-                "--host", "host-" + name, "--memory", "128MiB")
-
-    def start(self, name, *flags):
-        listen = "127.0.0.1:0"
-        if name in self.nodes:  # again, where it was
-            listen = self.nodes[name].addresses["grpc"]
-        node = Server(self.path(name), *self.flags(name), *flags, listen=listen)
-        self.addCleanup(node.kill)
-        self.nodes[name] = node
-        self.env["TILEKV_STORE"] = node.uri
-        return node
-
-    def refused(self, data_dir, *flags):
-        """The log of a server that does not start, and why."""
-        result = subprocess.run(
-            [programs["tilekv-server"], "--data-dir", data_dir, "--listen", "127.0.0.1:0",
-             "--http", "127.0.0.1:0", *flags], env=clean_environment(), capture_output=True,
-            timeout=120, check=False)
-        self.assertEqual(result.returncode, USAGE, result.stderr)
-        return result.stderr.decode()
-
-    def at(self, name, *words, **options):
-        return self.tilekv("--store", self.nodes[name].uri, *words, **options)
-
-    def seen_by(self, name):
-        """{node: what `node ls` says of it}."""
-        return {node["node"]: node for node in
-                self.as_json("--store", self.nodes[name].uri, "node", "ls")}
-
-    def wait_seen(self, by, node, **fields):
-        def as_wanted():
-            seen = self.seen_by(by).get(node, {})
-            return all(seen.get(key) == value for key, value in fields.items())
-        wait_until(as_wanted, f"{by} sees {node} as {fields}")
 
 
 class ThreeNodes(ClusterCase):
@@ -241,17 +189,21 @@ class ThreeNodes(ClusterCase):
         # Three copies, three nodes.
         self.assertIn("add a node", self.fails(USAGE, "node", "drain", "n1"))
         self.start("n4")
-        self.tilekv("node", "drain", "n1")
-        self.wait_seen("n4", "n1", state="draining")
-        wait_until(lambda: self.seen_by("n4")["n1"]["objects"] > 0, "n1 says what it holds")
-        self.assertIn("objects", self.fails(USAGE, "-y", "node", "remove", "n1"))
-        self.tilekv("node", "undrain", "n1")
+        self.wait_repaired()
+        self.env["TILEKV_STORE"] = self.nodes["n2"].uri
         self.assertIn("drain it", self.fails(USAGE, "-y", "node", "remove", "n1"))
-        self.tilekv("node", "drain", "n4")
-        self.wait_seen("n4", "n4", state="draining")
-        if self.seen_by("n1")["n4"]["objects"] == 0:
-            self.tilekv("-y", "node", "remove", "n4")
-            wait_until(lambda: "n4" not in self.seen_by("n1"), "n4 is forgotten")
+        # An owner that does not answer confirms nothing, so n1 keeps what it holds.
+        self.nodes["n4"].process.send_signal(signal.SIGSTOP)
+        self.tilekv("node", "drain", "n1")
+        self.wait_seen("n2", "n1", state="draining")
+        wait_until(lambda: self.seen_by("n2")["n1"]["objects"] > 0, "n1 says what it holds")
+        self.assertIn("objects", self.fails(USAGE, "-y", "node", "remove", "n1"))
+        self.nodes["n4"].process.send_signal(signal.SIGCONT)
+        self.assertIn("holds nothing", self.tilekv("node", "drain", "n1", "--wait"))
+        self.assertEqual(payload_files(self.nodes["n1"].data_dir), [])
+        self.tilekv("-y", "node", "remove", "n1")
+        wait_until(lambda: "n1" not in self.seen_by("n4"), "n1 is forgotten")
+        self.assertEqual(self.at("n4", "kv", "get", "a"), "x" * 1000)
 
 
 class Joining(ClusterCase):
@@ -365,12 +317,6 @@ class OnLoopback(ProgramCase):
         self.assertEqual(self.run_raw("kv", "get", "a").stdout, content)
         self.cluster("kill", "9", code=1)
         self.cluster("sideways", code=USAGE)
-
-
-def npy(rows, columns, content):
-    head = (f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}").encode()
-    head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + content
 
 
 if __name__ == "__main__":
