@@ -17,6 +17,7 @@ constexpr NamedBug kNames[] = {
     {Bug::kDropWithoutEqualMaps, "drop_without_equal_maps"},
     {Bug::kDropLosesTouchedRev, "drop_loses_touched_rev"},
     {Bug::kCommitWithoutFinalCount, "commit_without_final_count"},
+    {Bug::kDigestsOfIdsOnly, "digests_of_ids_only"},
     {Bug::kRaiseNotSynced, "raise_not_synced"},
 };
 
@@ -57,8 +58,20 @@ class SimulatedPeer : public Peer {
   absl::StatusOr<DigestAnswer> Digests(Domain domain, const PlacementVersion& placement,
                                        std::span<const uint32_t> partitions,
                                        const CallContext& context) override {
-    return Message<DigestAnswer>(
+    absl::StatusOr<DigestAnswer> answer = Message<DigestAnswer>(
         "digests", [&] { return to_->Digests(domain, placement, partitions, context); });
+    if (network_.bug() != Bug::kDigestsOfIdsOnly || !answer.ok()) return answer;
+    const auto own = from_.node().answers->Digests(domain, placement, partitions, context);
+    if (!own.ok()) return own.status();
+    // As many objects of as many bytes: the same ones, whatever their revisions.
+    for (size_t i = 0; i < std::min(own->digests.size(), answer->digests.size()); ++i) {
+      const PartitionDigest& ours = own->digests[i];
+      PartitionDigest& theirs = answer->digests[i];
+      const bool same =
+          ours.objects == theirs.objects && ours.content_bytes == theirs.content_bytes;
+      if (same) theirs = ours;
+    }
+    return answer;
   }
   absl::StatusOr<PartitionPage> ListPartition(Domain domain, uint32_t partition,
                                               const std::optional<ObjectId>& after,

@@ -19,6 +19,7 @@ enum class Bug {
   kDropWithoutEqualMaps,     // neither who asks nor who answers compares versions of the map
   kDropLosesTouchedRev,      // owners confirm a drop, and keep their older revision
   kCommitWithoutFinalCount,  // a commit believes what the puts were answered
+  kDigestsOfIdsOnly,         // and not of revisions
   kRaiseNotSynced,           // a raised revision is gone after a crash
 };
 
@@ -51,6 +52,7 @@ class SimulatedOutlook : public Peers, public ClusterView {
   const std::string& node_id() const override { return node_.id; }
   std::shared_ptr<const Placement> placement() override;
 
+  MemoryNode& node() { return node_; }
   // With kDropWithoutEqualMaps: newer maps are not looked at until the step ends.
   void Hold() { held_ = node_.outlook->placement(); }
   void LetGo() { held_ = nullptr; }
