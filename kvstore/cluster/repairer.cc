@@ -43,6 +43,7 @@ RepairProgress Repairer::progress() {
   progress.objects_to_pull += pulls.objects;
   progress.bytes_to_pull += pulls.content_bytes;
   progress.missing_objects = pulls.missing;
+  progress.complete &= !look_again_;
   if (pulls.oldest_nanos.has_value()) {
     const int64_t waiting_nanos = parts_->options.clock->MonotonicNanos() - *pulls.oldest_nanos;
     progress.waiting_s = std::max({progress.waiting_s, waiting_nanos / kSecond_nanos, int64_t{1}});
@@ -52,6 +53,7 @@ RepairProgress Repairer::progress() {
 
 absl::StatusOr<int64_t> Repairer::Step(const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
+  if (look_again_.exchange(false)) rounds_->LookAgain();
   const absl::Status status = rounds_->Step(context);
   PullSome(context);
   Publish();

@@ -112,6 +112,9 @@ class Repairer {
   // disk, and what was due is tried again by the next call; nodes that do not answer are none.
   absl::StatusOr<int64_t> Step(const CallContext& context = {});
 
+  // From any thread: as Rounds::LookAgain, with the next step. Surveys of all partitions cost the
+  // more the more is stored: not for each of many small reasons.
+  void LookAgain() { look_again_ = true; }
   // For who answers others' offers.
   WantedCopies& wanted();
   const RepairCounters& counters() const;
@@ -125,6 +128,7 @@ class Repairer {
 
   const std::unique_ptr<RepairParts> parts_;
   const std::unique_ptr<Rounds> rounds_;
+  std::atomic<bool> look_again_{false};
   std::atomic<int64_t> paused_until_nanos_{0};  // no room to pull
   int64_t meter_nanos_ = 0;                     // when the present span of the rate began
   uint64_t meter_bytes_ = 0;

@@ -348,5 +348,25 @@ TEST(Repairer, EndsWhenItIsNotWantedAnyMore) {
   EXPECT_EQ(GetReason(nodes.at("a").Step(context).status()), Reason::kCancelled);
 }
 
+// A node that was cut off has the same placement as before: nothing but this tells of it.
+TEST(Repairer, LooksAgainAtOnceWhenItIsToldTo) {
+  RepairingCluster nodes(RepairedCluster({"a", "b", "c"}));
+  ASSERT_TRUE(nodes.RunUntilQuiet());
+  const ObjectRef ref = nodes.cluster.PutAt("b", "written while a and c were away");
+  nodes.RunFor(kRepairRoundEvery_s / 2);
+  ASSERT_EQ(nodes.cluster.Holders(ref.id), "b");
+  ASSERT_TRUE(nodes.IsQuiet());
+  nodes.at("a").LookAgain();
+  EXPECT_FALSE(nodes.IsQuiet());
+  EXPECT_TRUE(nodes.RunUntil([&] { return nodes.cluster.Holders(ref.id) == "ab"; }, 5));
+  // While it settles, too: what it has found already may be old.
+  nodes.cluster.PutAt("b", "another");
+  nodes.at("c").LookAgain();
+  nodes.StepOf("c");
+  nodes.at("c").LookAgain();
+  EXPECT_TRUE(nodes.RunUntil([&] { return nodes.at("c").progress().complete; }, 20));
+  EXPECT_EQ(nodes.CountAt("c"), nodes.CountAt("b"));
+}
+
 }  // namespace
 }  // namespace tilekv

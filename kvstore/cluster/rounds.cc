@@ -35,9 +35,20 @@ void Rounds::FollowMap() {
   result_ = {};
   complete_ = false;
   stage_ = Stage::kRest;
+  again_ = false;
   round_due_nanos_ = own_.self.has_value() ? 0 : kNever_nanos;
   giving_due_nanos_ = kNever_nanos;
   round_wait_s_ = giving_wait_s_ = 0;
+}
+
+void Rounds::LookAgain() {
+  complete_ = false;
+  round_wait_s_ = 0;
+  if (stage_ != Stage::kRest) {
+    again_ = true;
+  } else if (own_.self.has_value()) {
+    round_due_nanos_ = Now_nanos();
+  }
 }
 
 absl::Status Rounds::Step(const CallContext& context) {
@@ -116,10 +127,11 @@ absl::Status Rounds::Settle(const CallContext& context) {
 void Rounds::EndRound() {
   const bool forward =
       parts_.counters.pulled_objects + parts_.counters.raised_revisions > progress_before_;
-  complete_ = !found_due_ && result_.unanswered == 0;
+  complete_ = !found_due_ && result_.unanswered == 0 && !again_;
   stage_ = Stage::kRest;
+  const bool again = std::exchange(again_, false);
   if (complete_ || forward) round_wait_s_ = 0;
-  if (!complete_ && !forward) round_wait_s_ = Longer_s(round_wait_s_);
+  if (!complete_ && !forward && !again) round_wait_s_ = Longer_s(round_wait_s_);
   const int64_t wait_s = complete_ ? kRepairRoundEvery_s : std::max<int64_t>(round_wait_s_, 1);
   round_due_nanos_ = Now_nanos() + wait_s * kSecond_nanos;
 }

@@ -25,6 +25,10 @@ class Rounds {
   // Follows the map, then does a bounded piece of each of the three. An error is of this node's
   // disk.
   absl::Status Step(const CallContext& context);
+  // Something has happened that no map tells: a node is back, a copy was found damaged, a write had
+  // too few copies. The next round begins now, or as soon as the one in progress has ended, and
+  // until then nothing is complete.
+  void LookAgain();
   // When there is something to do, on the monotonic clock.
   int64_t due_nanos() const;
   // All but what the list of pulls tells.
@@ -58,6 +62,7 @@ class Rounds {
   bool found_due_ = false;                 // by the survey of this round
   uint64_t progress_before_ = 0;           // see EndRound
   bool complete_ = false;
+  bool again_ = false;                   // a round that is in progress may have been too early
   std::optional<int64_t> behind_nanos_;  // since when each survey finds that something is lacking
 
   std::unique_ptr<ForeignCopies> giving_;  // a pass in progress
