@@ -63,6 +63,7 @@ class RemoteNode : public NodeService {
   TILEKV_REMOTE_CALL(Fsck, FsckResponse, Waits::kToWalk)
   TILEKV_REMOTE_CALL(Recode, RecodeResponse, Waits::kToWalk)
   TILEKV_REMOTE_CALL(ClusterStatus, ClusterStatusResponse, Waits::kToRead)
+  TILEKV_REMOTE_CALL(ClusterCheck, ClusterCheckResponse, Waits::kToWalk)
   TILEKV_REMOTE_CALL(ChangeCluster, ChangeClusterResponse, Waits::kToWrite)
 #undef TILEKV_REMOTE_CALL
 

@@ -137,6 +137,7 @@ TILEKV_RETRY(Collect, Effect::kOnce)
 TILEKV_RETRY(Fsck, Effect::kNone)
 TILEKV_RETRY(Recode, Effect::kNone)
 TILEKV_RETRY(ClusterStatus, Effect::kNone)
+TILEKV_RETRY(ClusterCheck, Effect::kNone)
 TILEKV_RETRY(ChangeCluster, Effect::kOnce)
 #undef TILEKV_RETRY
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "kvstore/cluster/cluster_objects.h"
 #include "kvstore/cluster/cluster_operator.h"
 #include "kvstore/cluster/cluster_state.h"
+#include "kvstore/cluster/cluster_survey.h"
 #include "kvstore/cluster/gated_catalog.h"
 #include "kvstore/cluster/map_store.h"
 #include "kvstore/cluster/node_registry.h"
@@ -42,6 +44,8 @@ namespace {
 
 constexpr int64_t kNanosPerMilli = 1'000'000;
 constexpr int64_t kMicrosPerMilli = 1'000;
+// Between two surveys of all partitions that damage or short writes are the reason for.
+constexpr int64_t kLookAgainEvery_ms = 10'000;
 // After an error of this node's disk.
 constexpr int64_t kRepairAfterError_ms = 5'000;
 constexpr int64_t kReachEvery_ms = 1'000;
@@ -128,6 +132,7 @@ class EtcdClusterNode : public ClusterNode {
   ObjectStore& objects() override { return *objects_; }
   ClusterAdmin& admin() override { return *operator_; }
   SharedCollection& collection() override { return *collection_; }
+  CopySurvey& survey() override { return *survey_; }
   PeerServiceOptions peer_service() override {
     return {.node_id = state_->node_id(),
             .objects = engine_,
@@ -159,6 +164,12 @@ class EtcdClusterNode : public ClusterNode {
     MutexLock lock(mutex_);
     if (repairing_ != nullptr) repairing_->Wake();
   }
+  void LookAgain() {
+    if (repairer_ == nullptr) return;  // the map is read before there is one
+    repairer_->LookAgain();
+    WakeRepair();
+  }
+  void LookForNews();
 
   ClusterNodeOptions options_;
   // In the order of their lives.
@@ -183,14 +194,20 @@ class EtcdClusterNode : public ClusterNode {
   CallContext repair_context_;
   std::unique_ptr<CatalogRoom> room_;
   std::unique_ptr<ClusterOperator> operator_;
+  std::unique_ptr<ClusterSurvey> survey_;
   std::unique_ptr<NodeRegistry> registry_;
   // Of the heartbeat's thread, and of repair's: how the last time went.
   absl::Status beaten_;
   absl::Status repaired_;
+  // Of repair's thread: what there was when partitions were last looked at because of it.
+  uint64_t seen_quarantined_ = 0;
+  uint64_t seen_short_writes_ = 0;
+  int64_t looked_nanos_ = 0;
   bool catalog_answers_ = true;
   Mutex mutex_;
   std::unique_ptr<PacedWork> stepping_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<PacedWork> repairing_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> here_ ABSL_GUARDED_BY(mutex_);  // nodes, with their disks
   std::unique_ptr<PacedWork> beating_;
   std::unique_ptr<PeriodicWork> looking_;
   std::unique_ptr<CatalogWatch> watch_;  // stops first
@@ -290,6 +307,7 @@ absl::Status EtcdClusterNode::Open(ObjectStore& engine, const std::string& direc
   room_ = std::make_unique<CatalogRoom>(options_.etcd_quota_bytes, &NoticeOfCluster);
   LookAtRoom();
   operator_ = std::make_unique<ClusterOperator>(*maps_, *state_, *room_, *Clock::System());
+  survey_ = std::make_unique<ClusterSurvey>(engine, *peers_, *state_, operator_.get(), *executor_);
   NodeRegistryOptions registry;
   registry.node_id = self_.id;
   registry_ =
@@ -369,7 +387,21 @@ v1::NodeRegistration EtcdClusterNode::Describe() {
   return now;
 }
 
+// What this node's repair would else find by its next survey, minutes from now.
+void EtcdClusterNode::LookForNews() {
+  const int64_t now_nanos = Clock::System()->MonotonicNanos();
+  if (now_nanos - looked_nanos_ < kLookAgainEvery_ms * kNanosPerMilli) return;
+  looked_nanos_ = now_nanos;
+  const absl::StatusOr<StoreUsage> usage = engine_->Usage();
+  const uint64_t quarantined = usage.ok() ? usage->quarantined_objects : seen_quarantined_;
+  const uint64_t short_writes = objects_->counters().short_writes;
+  if (quarantined > seen_quarantined_ || short_writes > seen_short_writes_) repairer_->LookAgain();
+  seen_quarantined_ = quarantined;
+  seen_short_writes_ = short_writes;
+}
+
 int64_t EtcdClusterNode::Repair() {
+  LookForNews();
   absl::StatusOr<int64_t> wait_micros = repairer_->Step(repair_context_);
   if (repair_context_.cancelled()) return kRepairAfterError_ms;  // the node leaves
   if (!wait_micros.ok() && repaired_.ok()) {
@@ -389,6 +421,7 @@ int64_t EtcdClusterNode::Beat() {
     LogEvent(LogLevel::kInfo, "heartbeat_again");
   } else if (beaten.ok() && registry_->leases() != leases) {
     LogEvent(LogLevel::kWarning, "registered_again");
+    LookAgain();  // of what was written meanwhile
   } else if (!beaten.ok() && beaten_.ok()) {
     LogEvent(LogLevel::kError, "heartbeat_failed", {{"error", ErrorText(beaten)}});
   }
@@ -467,7 +500,17 @@ void EtcdClusterNode::Changed(const ClusterPicture& picture) {
     if (peer.registered) peer.address = found->second.address();
   }
   peers_->Update(nodes);
-  WakeRepair();  // there may be new owners, or one is back
+  std::set<std::string> here;
+  for (const PeerAddress& node : nodes) {
+    if (node.registered) here.insert(node.node_id);
+  }
+  bool somebody_is_back = false;
+  {
+    MutexLock lock(mutex_);
+    somebody_is_back = !std::includes(here_.begin(), here_.end(), here.begin(), here.end());
+    here_ = std::move(here);
+  }
+  somebody_is_back ? LookAgain() : WakeRepair();  // the map may have new owners
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "kvstore/catalog/catalog.h"
 #include "kvstore/catalog/etcd/etcd_options.h"
 #include "kvstore/node/cluster_admin.h"
+#include "kvstore/node/copy_survey.h"
 #include "kvstore/node/shared_collection.h"
 #include "kvstore/object/object_store.h"
 #include "kvstore/placement/cluster_map.h"
@@ -65,6 +66,7 @@ class ClusterNode {
   virtual ObjectStore& objects() = 0;  // of the cluster
   virtual ClusterAdmin& admin() = 0;
   virtual SharedCollection& collection() = 0;
+  virtual CopySurvey& survey() = 0;
   virtual PeerServiceOptions peer_service() = 0;
   virtual ClusterFigures figures() = 0;
 

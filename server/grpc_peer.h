@@ -58,6 +58,10 @@ class GrpcPeer : public Peer, public std::enable_shared_from_this<GrpcPeer> {
   absl::StatusOr<DropAnswer> ConfirmDrop(Domain domain, const PlacementVersion& placement,
                                          std::span<const TouchedRef> refs,
                                          const CallContext& context) override;
+  absl::StatusOr<PartitionPage> ListCopies(Domain domain, const std::optional<ObjectId>& after,
+                                           const CallContext& context) override;
+  absl::StatusOr<VerifyAnswer> VerifyCopies(Domain domain, const std::optional<ObjectId>& after,
+                                            const CallContext& context) override;
 
   // --- grpc_peer_rounds.cc
   absl::StatusOr<std::vector<bool>> HeldPartitions(Domain domain, uint32_t partition_bits,

@@ -1,5 +1,4 @@
 // Of GrpcPeer: what another node is asked for repair.
-#include <algorithm>
 #include <utility>
 
 #include "kvstore/base/defaults.h"
@@ -7,6 +6,7 @@
 #include "kvstore/grpc/grpc_call.h"
 #include "server/grpc_peer.h"
 #include "server/repair_messages.h"
+#include "server/round_messages.h"
 
 namespace tilekv {
 namespace {
@@ -83,6 +83,48 @@ absl::StatusOr<DropAnswer> GrpcPeer::ConfirmDrop(Domain domain, const PlacementV
       "ConfirmDrop", kDropAnswerCounts_ms, name_, context);
   TILEKV_RETURN_IF_ERROR(Ended(response.status()));
   return Read("ConfirmDrop", DropAnswerFromWire(*response, refs.size()));
+}
+
+absl::StatusOr<PartitionPage> GrpcPeer::ListCopies(Domain domain,
+                                                   const std::optional<ObjectId>& after,
+                                                   const CallContext& context) {
+  v1::CopiesAfterRequest request;
+  *request.mutable_peer() = Header();
+  request.set_domain(domain);
+  if (after) request.set_after(after->bytes.data(), after->bytes.size());
+  auto response = CallUnary<v1::ListPartitionResponse>(
+      [&](grpc::ClientContext* call, v1::ListPartitionResponse* to, auto done) {
+        control_->async()->ListCopies(call, &request, to, std::move(done));
+      },
+      "ListCopies", kAnswer_ms, name_, context);
+  TILEKV_RETURN_IF_ERROR(Ended(response.status()));
+  return Read("ListCopies", PartitionPageFromWire(*response, after));
+}
+
+absl::StatusOr<VerifyAnswer> GrpcPeer::VerifyCopies(Domain domain,
+                                                    const std::optional<ObjectId>& after,
+                                                    const CallContext& context) {
+  v1::CopiesAfterRequest request;
+  *request.mutable_peer() = Header();
+  request.set_domain(domain);
+  if (after) request.set_after(after->bytes.data(), after->bytes.size());
+  auto response = CallUnary<v1::VerifyCopiesResponse>(
+      [&](grpc::ClientContext* call, v1::VerifyCopiesResponse* to, auto done) {
+        control_->async()->VerifyCopies(call, &request, to, std::move(done));
+      },
+      "VerifyCopies", kAnswer_ms, name_, context);
+  TILEKV_RETURN_IF_ERROR(Ended(response.status()));
+  VerifyAnswer answer{.copies = response->copies(),
+                      .bytes = response->bytes(),
+                      .damaged = response->damaged(),
+                      .next_after = {}};
+  absl::StatusOr<std::optional<ObjectId>> next = AfterFromWire(response->next_after());
+  if (next.ok() && next->has_value() && after.has_value() && **next <= *after) {
+    next = MakeError(Reason::kInternal, "a step that does not come forward");
+  }
+  if (!next.ok()) return Read("VerifyCopies", absl::StatusOr<VerifyAnswer>(next.status()));
+  answer.next_after = *next;
+  return answer;
 }
 
 }  // namespace tilekv

@@ -131,7 +131,8 @@ using RoundMethods = v1::Peer::WithCallbackMethod_HeldPartitions<
         v1::Peer::WithCallbackMethod_CountGarbage<v1::Peer::Service>>>>;
 using RepairMethods = v1::Peer::WithCallbackMethod_Digests<
     v1::Peer::WithCallbackMethod_ListPartition<v1::Peer::WithCallbackMethod_Offer<
-        v1::Peer::WithCallbackMethod_ConfirmDrop<RoundMethods>>>>;
+        v1::Peer::WithCallbackMethod_ConfirmDrop<v1::Peer::WithCallbackMethod_ListCopies<
+            v1::Peer::WithCallbackMethod_VerifyCopies<RoundMethods>>>>>>;
 using PeerMethods = v1::Peer::WithRawCallbackMethod_PutCopy<
     v1::Peer::WithRawCallbackMethod_ReadCopy<v1::Peer::WithCallbackMethod_Link<
         v1::Peer::WithCallbackMethod_ReportDamage<RepairMethods>>>>;
@@ -173,6 +174,8 @@ class GrpcPeerService final : public PeerMethods {
   TILEKV_PEER_CALL(ListPartition, ListPartitionRequest, ListPartitionResponse, repair)
   TILEKV_PEER_CALL(Offer, TouchedRefsRequest, OfferResponse, repair)
   TILEKV_PEER_CALL(ConfirmDrop, TouchedRefsRequest, ConfirmDropResponse, repair)
+  TILEKV_PEER_CALL(ListCopies, CopiesAfterRequest, ListPartitionResponse, repair)
+  TILEKV_PEER_CALL(VerifyCopies, CopiesAfterRequest, VerifyCopiesResponse, long_calls)
 #undef TILEKV_PEER_CALL
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PutCopy(

@@ -42,6 +42,7 @@ using NodeMethods =
            v1::Node::WithCallbackMethod_FindReferrers, v1::Node::WithCallbackMethod_Usage,
            v1::Node::WithCallbackMethod_Collect, v1::Node::WithCallbackMethod_Fsck,
            v1::Node::WithCallbackMethod_Recode, v1::Node::WithCallbackMethod_ClusterStatus,
+           v1::Node::WithCallbackMethod_ClusterCheck,
            v1::Node::WithCallbackMethod_ChangeCluster>::Service;
 
 class GrpcNodeService : public NodeMethods {
@@ -87,6 +88,7 @@ class GrpcNodeService : public NodeMethods {
   TILEKV_UNARY(Fsck, FsckResponse, long_calls)
   TILEKV_UNARY(Recode, RecodeResponse, long_calls)
   TILEKV_UNARY(ClusterStatus, ClusterStatusResponse, short_calls)
+  TILEKV_UNARY(ClusterCheck, ClusterCheckResponse, long_calls)
   TILEKV_UNARY(ChangeCluster, ChangeClusterResponse, short_calls)
 #undef TILEKV_UNARY
 

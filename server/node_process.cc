@@ -132,6 +132,7 @@ class RunningNode : public NodeProcess {
     if (cluster_ != nullptr) {
       node.cluster = &cluster_->admin();
       node.collection = &cluster_->collection();
+      node.survey = &cluster_->survey();
     }
     ObjectStore& objects = cluster_ != nullptr ? cluster_->objects() : *engine_;
     TILEKV_ASSIGN_OR_RETURN(node_, LocalNode::Create(objects, catalog(), node));

@@ -1,10 +1,12 @@
 #include "server/peer_repair.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/cluster/copy_listing.h"
 #include "kvstore/cluster/repair_answers.h"
 #include "server/peer_streams.h"
 #include "server/repair_messages.h"
@@ -74,6 +76,34 @@ absl::StatusOr<v1::ConfirmDropResponse> ConfirmDrop(const PeerServiceOptions& op
                                   context));
   v1::ConfirmDropResponse response;
   DropAnswerToWire(answer, &response);
+  return response;
+}
+
+absl::StatusOr<v1::ListPartitionResponse> ListCopies(const PeerServiceOptions& options,
+                                                     const v1::CopiesAfterRequest& request,
+                                                     const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(CheckPeer(options, request.peer()));
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectId> after, AfterFromWire(request.after()));
+  TILEKV_ASSIGN_OR_RETURN(PartitionPage page,
+                          ListCopies(*options.objects, request.domain(), after));
+  v1::ListPartitionResponse response;
+  PartitionPageToWire(page, &response);
+  return response;
+}
+
+absl::StatusOr<v1::VerifyCopiesResponse> VerifyCopies(const PeerServiceOptions& options,
+                                                      const v1::CopiesAfterRequest& request,
+                                                      const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(CheckPeer(options, request.peer()));
+  TILEKV_ASSIGN_OR_RETURN(std::optional<ObjectId> after, AfterFromWire(request.after()));
+  TILEKV_ASSIGN_OR_RETURN(VerifyAnswer answer,
+                          VerifyCopies(*options.objects, request.domain(), after, context));
+  v1::VerifyCopiesResponse response;
+  response.set_copies(answer.copies);
+  response.set_bytes(answer.bytes);
+  response.set_damaged(answer.damaged);
+  if (answer.next_after) response.set_next_after(std::string(answer.next_after->view()));
   return response;
 }
 

@@ -1,4 +1,4 @@
-// What a node answers to others that repair, over messages: without gRPC.
+// What a node answers to others that repair, or check the cluster, over messages: without gRPC.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -21,5 +21,13 @@ absl::StatusOr<v1::OfferResponse> Offer(const PeerServiceOptions& options,
 absl::StatusOr<v1::ConfirmDropResponse> ConfirmDrop(const PeerServiceOptions& options,
                                                     const v1::TouchedRefsRequest& request,
                                                     const CallContext& context);
+
+// For a check of the cluster; any node answers.
+absl::StatusOr<v1::ListPartitionResponse> ListCopies(const PeerServiceOptions& options,
+                                                     const v1::CopiesAfterRequest& request,
+                                                     const CallContext& context);
+absl::StatusOr<v1::VerifyCopiesResponse> VerifyCopies(const PeerServiceOptions& options,
+                                                      const v1::CopiesAfterRequest& request,
+                                                      const CallContext& context);
 
 }  // namespace tilekv

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "client/cli/arguments.h"
+#include "client/cli/cluster_check_command.h"
 #include "client/cli/cluster_text.h"
 #include "client/cli/command_table.h"
 #include "client/cli/context.h"
@@ -249,6 +250,7 @@ std::vector<CommandSpec> ClusterCommandSpecs() {
        .examples = {{"tilekv --store tilekv://n1 cluster status --watch", ""}},
        .access = Access::kRead,
        .handler = ClusterStatus},
+      ClusterCheckSpec(),
       {.noun = "cluster",
        .verb = "get",
        .arguments = {{"KEY",

@@ -129,6 +129,13 @@ std::string JsonText(std::string_view bytes) {
   return IsValidUtf8(bytes) ? std::string(bytes) : Printable(bytes);
 }
 
+std::string Shown(const std::string& text) {
+  bool plain = IsValidUtf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
+                 return static_cast<unsigned char>(c) < ' ' || c == 0x7f;
+               });
+  return plain ? text : Printable(text);
+}
+
 std::string Counted(uint64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", FormatCount(count), thing, count == 1 ? "" : "s");
 }

@@ -95,6 +95,9 @@ class ListPrinter {
   bool any_ = false;
 };
 
+// A node's text, as it is: names in it are escaped already. What is not text is escaped again.
+std::string Shown(const std::string& text);
+
 // Text for JSON, where only UTF-8 may stand: as it is, or escaped as people see it.
 std::string JsonText(std::string_view bytes);
 // "1 tensor", "1,024 tensors".

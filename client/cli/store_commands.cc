@@ -246,14 +246,6 @@ void RemarkOnUnneeded(const Context& context, uint64_t rows, uint64_t checked) {
                   rows - checked == 1 ? "is" : "are", rows - checked == 1 ? "its" : "their"));
 }
 
-// The node's texts have names in them that are escaped already; what is not text is escaped again.
-std::string Shown(const std::string& text) {
-  bool plain = IsValidUtf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
-                 return static_cast<unsigned char>(c) < ' ' || c == 0x7f;
-               });
-  return plain ? text : Printable(text);
-}
-
 Json FsckJson(const v1::FsckRequest& request, const v1::FsckResponse& report) {
   Json json;
   json["objects"] = report.objects();

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/cluster/copy_listing.h"
 #include "kvstore/object/object_errors.h"
 #include "kvstore/object/object_store_conformance.h"
 #include "kvstore/placement/placement_test_util.h"
@@ -164,6 +165,19 @@ class TestPeer : public Peer {
     if (answer.ok()) answer->store_uuid = UuidOf(node_);
     if (node_.faults.after_confirm) node_.faults.after_confirm();
     return answer;
+  }
+
+  // --- a check of the cluster
+  absl::StatusOr<PartitionPage> ListCopies(Domain domain, const std::optional<ObjectId>& after,
+                                           const CallContext&) override {
+    ++node_.log.lists;
+    TILEKV_RETURN_IF_ERROR(Reachable(node_));
+    return tilekv::ListCopies(*node_.store, domain, after);
+  }
+  absl::StatusOr<VerifyAnswer> VerifyCopies(Domain domain, const std::optional<ObjectId>& after,
+                                            const CallContext& context) override {
+    TILEKV_RETURN_IF_ERROR(Reachable(node_));
+    return tilekv::VerifyCopies(*node_.store, domain, after, context);
   }
 
   // --- the collector's rounds

@@ -97,6 +97,17 @@ class Peer : public RoundPeer {
   virtual absl::StatusOr<DropAnswer> ConfirmDrop(Domain domain, const PlacementVersion& placement,
                                                  std::span<const TouchedRef> refs,
                                                  const CallContext& context) = 0;
+
+  // --- for a check of the cluster (copy_listing.h), whatever the placement
+
+  // Its rows, in any state, in order of id, from the first one above `after`.
+  virtual absl::StatusOr<PartitionPage> ListCopies(Domain domain,
+                                                   const std::optional<ObjectId>& after,
+                                                   const CallContext& context) = 0;
+  // A bounded step over its copies, from the first one above `after`.
+  virtual absl::StatusOr<VerifyAnswer> VerifyCopies(Domain domain,
+                                                    const std::optional<ObjectId>& after,
+                                                    const CallContext& context) = 0;
 };
 
 // The nodes by their ids in the cluster map. Thread-safe.

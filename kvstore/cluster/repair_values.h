@@ -68,4 +68,13 @@ struct DropAnswer {
   std::vector<bool> confirmed;  // in the order of the question
 };
 
+// Of a step of verifying copies.
+struct VerifyAnswer {
+  uint64_t copies = 0;
+  uint64_t bytes = 0;    // of content
+  uint64_t damaged = 0;  // of the copies
+  // The next step begins above this id. None: that was the last.
+  std::optional<ObjectId> next_after;
+};
+
 }  // namespace tilekv

@@ -8,6 +8,7 @@
 #include "kvstore/base/defaults.h"
 #include "kvstore/base/status.h"
 #include "kvstore/node/cluster_admin.h"
+#include "kvstore/node/cluster_check.h"
 #include "kvstore/node/fsck.h"
 #include "kvstore/node/recoding.h"
 #include "kvstore/node/usage.h"
@@ -364,6 +365,13 @@ absl::StatusOr<v1::ClusterStatusResponse> LocalNode::ClusterStatus(const v1::Clu
   TILEKV_RETURN_IF_ERROR(context.Check());
   if (node_.cluster == nullptr) return NoCluster();
   return node_.cluster->Status(context);
+}
+
+absl::StatusOr<v1::ClusterCheckResponse> LocalNode::ClusterCheck(
+    const v1::ClusterCheckRequest& request, const CallContext& context) {
+  TILEKV_RETURN_IF_ERROR(context.Check());
+  if (node_.cluster == nullptr || node_.survey == nullptr) return NoCluster();
+  return RunClusterCheck(node_, request, context);
 }
 
 absl::StatusOr<v1::ChangeClusterResponse> LocalNode::ChangeCluster(

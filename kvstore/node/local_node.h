@@ -62,6 +62,7 @@ class LocalNode : public NodeService {
   TILEKV_NODE_CALL(Fsck);
   TILEKV_NODE_CALL(Recode);
   TILEKV_NODE_CALL(ClusterStatus);
+  TILEKV_NODE_CALL(ClusterCheck);
   TILEKV_NODE_CALL(ChangeCluster);
 #undef TILEKV_NODE_CALL
   absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,

@@ -21,7 +21,8 @@ NodeContext::NodeContext(ObjectStore& objects, Catalog& catalog, const NodeOptio
       scratch(options.scratch),
       holds_rounds(options.holds_rounds),
       cluster(options.cluster),
-      collection(options.collection) {}
+      collection(options.collection),
+      survey(options.survey) {}
 
 absl::Status NodeContext::Start() {
   TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, catalog.Get(kLineKey));

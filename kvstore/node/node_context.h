@@ -16,6 +16,7 @@
 namespace tilekv {
 
 class ClusterAdmin;
+class CopySurvey;
 class SharedCollection;
 
 struct NodeOptions {
@@ -32,6 +33,8 @@ struct NodeOptions {
   ClusterAdmin* cluster = nullptr;
   // Of a node of a cluster, without which it does not collect; outlives the node.
   SharedCollection* collection = nullptr;
+  // Likewise, without which it does not check the cluster.
+  CopySurvey* survey = nullptr;
 };
 
 // What a transaction is for, on a disk that is full or has failed.
@@ -63,6 +66,7 @@ class NodeContext {
   const bool holds_rounds;
   ClusterAdmin* const cluster;         // null: a store by itself
   SharedCollection* const collection;  // null: of its own objects, if they are its own
+  CopySurvey* const survey;            // of the cluster; null: a store by itself
 
   const std::string& line_id() const { return line_id_; }
   // The catalog's when the node started.

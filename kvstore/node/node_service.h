@@ -88,6 +88,7 @@ class NodeService {
   TILEKV_NODE_CALL(Fsck);
   TILEKV_NODE_CALL(Recode);
   TILEKV_NODE_CALL(ClusterStatus);
+  TILEKV_NODE_CALL(ClusterCheck);
   TILEKV_NODE_CALL(ChangeCluster);
 #undef TILEKV_NODE_CALL
   virtual absl::StatusOr<v1::CommitResponse> CopyVersion(const v1::CopyVersionRequest& request,

@@ -1,0 +1,10 @@
+// tilekv cluster check.
+#pragma once
+
+#include "client/cli/command_table.h"
+
+namespace tilekv {
+
+CommandSpec ClusterCheckSpec();
+
+}  // namespace tilekv
