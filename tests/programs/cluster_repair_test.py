@@ -5,7 +5,7 @@ import shutil
 import signal
 
 from cluster_testing import ClusterCase, npy
-from tilekv_testing import DONE, MIB, main, payload_files, wait_until
+from tilekv_testing import (DATA_LOSS, DIFFERS, DONE, MIB, main, payload_files, wait_until)
 
 
 class Repair(ClusterCase):
@@ -23,6 +23,11 @@ class Repair(ClusterCase):
 
     def files(self):
         return {name: len(payload_files(node.data_dir)) for name, node in self.nodes.items()}
+
+    def new_store(self, name):
+        """The store that an empty directory of this node has become, as its server says."""
+        error = self.refused(self.path(name), *self.flags(name))
+        return error[error.index("store=") + len("store="):].split('"')[0].split()[0].strip('".')
 
     def only(self, name):
         """From now on no other node answers."""
@@ -51,14 +56,42 @@ class Repair(ClusterCase):
         self.nodes["n2"].kill()
         self.wait_seen("n1", "n2", registered=False)
         shutil.rmtree(self.path("n2"))
-        error = self.refused(self.path("n2"), *self.flags("n2"))
-        store = error[error.index("store="):].split('"')[0].split()[0].strip('".')
-        self.at("n1", "node", "set", "n2", store)
+        self.at("n1", "node", "set", "n2", "store=" + self.new_store("n2"))
         self.start("n2")
         self.wait_repaired()
         self.assertEqual(self.files(), before)
         self.only("n2")
         self.at("n2", "model", "verify", "m")
+
+    def test_what_is_wrong_is_told_by_severity(self):
+        self.import_model("m")
+        self.import_model("other")
+        self.assertEqual(self.check("--deep")["verdict"], "well")
+        self.nodes["n3"].kill()
+        self.env["TILEKV_STORE"] = self.nodes["n1"].uri
+        self.wait_seen("n1", "n3", registered=False)
+        report = self.check(code=DIFFERS)
+        self.assertEqual((report["verdict"], report["loss_count"]), ("degraded", 0))
+        self.assertIn("n3", [finding["where"] for finding in report["findings"]])
+        # Its disk is gone for good, and one object of each kind of those that are left.
+        paths = payload_files(self.nodes["n1"].data_dir)
+        names = {os.path.relpath(path, self.nodes["n1"].data_dir) for path in paths}
+        self.assertGreater(len(names), 2)
+        for node in ("n1", "n2"):
+            for path in payload_files(self.nodes[node].data_dir):
+                with open(path, "r+b") as file:
+                    file.seek(os.path.getsize(path) // 2)
+                    file.write(b"rot rot rot rot")
+        shutil.rmtree(self.path("n3"))
+        self.at("n1", "node", "set", "n3", "store=" + self.new_store("n3"))
+        self.start("n3")
+        self.wait_seen("n1", "n3", registered=True)
+        self.env["TILEKV_STORE"] = self.nodes["n1"].uri
+        report = self.check("--deep", code=DATA_LOSS)
+        self.assertEqual(report["verdict"], "loss")
+        lost = {finding["where"] for finding in report["findings"]
+                if finding["severity"] == "loss"}
+        self.assertEqual(lost, {"default/m@1", "default/other@1"})
 
     def test_a_node_more_takes_its_share_and_nothing_stands_twice(self):
         for i in range(3):

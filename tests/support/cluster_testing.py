@@ -1,9 +1,10 @@
 """Clusters of real nodes on an etcd of their own."""
 
+import json
 import subprocess
 
 from etcd_testing import Etcd
-from tilekv_testing import (USAGE, ProgramCase, Server, clean_environment, programs, wait_until)
+from tilekv_testing import (DONE, USAGE, ProgramCase, Server, clean_environment, programs, wait_until)
 
 CLUSTER = "prod"
 
@@ -52,12 +53,19 @@ class ClusterCase(ProgramCase):
         return {node["node"]: node for node in
                 self.as_json("--store", self.nodes[name].uri, "node", "ls")}
 
+    def check(self, *flags, code=DONE):
+        """What `cluster check` finds; it ends with this exit status."""
+        result = self.run_raw("-o", "json", "cluster", "check", *flags)
+        self.assertEqual(result.returncode, code, result.stderr + result.stdout)
+        return json.loads(result.stdout)
+
     def wait_repaired(self):
         """Until every node of the map is here, and each object is at its owners and nowhere else."""
         def is_repaired():
             status = self.as_json("cluster", "status")
             return status["repair"]["complete"]
         wait_until(is_repaired, "repair is complete")
+        self.assertEqual(self.check("--deep")["findings"], [])
 
     def wait_seen(self, by, node, **fields):
         def as_wanted():
