@@ -79,6 +79,16 @@ refused() {
   echo "(exit status $status)"
 }
 
+# wait_until SECONDS COMMAND...: repeats a command, unseen, until it succeeds.
+wait_until() {
+  local tries
+  for ((tries = 0; tries < 5 * $1; tries++)); do
+    if "${@:2}" >/dev/null 2>&1; then return 0; fi
+    sleep 0.2
+  done
+  "${@:2}"
+}
+
 # --- stores ---
 
 # use_store NAME [FLAG...]: from here on TILEKV_STORE is a new store made with these flags.
@@ -169,7 +179,8 @@ if ! $embedded; then
     tilekv --memory 64MiB tensor get matrix weights -
   step "A write goes on without it, on the two that are left." tilekv kv put while-away "$ROOT/LICENSE"
   step "The node is back." "$ROOT/deploy/cluster.sh" start 1
-  step "What the cluster says of itself." tilekv cluster status
+  step "Repair brings it what it missed." wait_until 60 tilekv cluster check
+  step "The operator's truth." tilekv cluster check --deep
   current_step="stopping the cluster"
   stop_cluster
 fi
