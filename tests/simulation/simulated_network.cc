@@ -103,6 +103,15 @@ class SimulatedPeer : public Peer {
     });
   }
 
+  // No simulated node checks the cluster.
+  absl::StatusOr<PartitionPage> ListCopies(Domain domain, const std::optional<ObjectId>& after,
+                                           const CallContext& context) override {
+    return to_->ListCopies(domain, after, context);
+  }
+  absl::StatusOr<VerifyAnswer> VerifyCopies(Domain domain, const std::optional<ObjectId>& after,
+                                            const CallContext& context) override {
+    return to_->VerifyCopies(domain, after, context);
+  }
   absl::StatusOr<std::vector<bool>> HeldPartitions(Domain domain, uint32_t partition_bits,
                                                    const CallContext& context) override {
     return to_->HeldPartitions(domain, partition_bits, context);
