@@ -34,6 +34,7 @@
 #include "kvstore/cluster/repair_answers.h"
 #include "kvstore/cluster/repairer.h"
 #include "kvstore/cluster/round_store.h"
+#include "kvstore/node/store_repair.h"
 #include "server/grpc_peers.h"
 #include "server/listen_address.h"
 #include "server/log.h"
@@ -287,8 +288,9 @@ absl::Status EtcdClusterNode::Open(ObjectStore& engine, const std::string& direc
   objects.replica_budget = replica_budget_;
   objects.pool = pool;
   objects_ = std::make_unique<ClusterObjects>(engine, *peers_, *state_, objects);
-  TILEKV_ASSIGN_OR_RETURN(round_store_, RoundStore::Open(*FileSystem::Posix(),
-                                                         directory + "/rounds", &NoticeOfCluster));
+  TILEKV_ASSIGN_OR_RETURN(
+      round_store_,
+      RoundStore::Open(*FileSystem::Posix(), directory + "/" + kRoundsFolder, &NoticeOfCluster));
   rounds_ = std::make_unique<NodeRounds>(*round_store_, engine, *gated_,
                                          [this] { return maps_->line_id(); });
   ClusterCollectionOptions collection;

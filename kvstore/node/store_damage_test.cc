@@ -386,6 +386,20 @@ TEST_F(StoreDamageTest, AStoreThatIsOpenIsNotRebuilt) {
   EXPECT_EQ(GetReason(RebuildStoreIndex(options).status()), Reason::kStoreLocked);
 }
 
+TEST_F(StoreDamageTest, ListsOfRoundsGoWithTheIndexThatTheyWereMadeFor) {
+  ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
+  Close();
+  const std::filesystem::path rounds = std::filesystem::path(directory_.path()) / kRoundsFolder;
+  std::filesystem::create_directory(rounds);
+  std::ofstream(rounds / "part") << "a list";
+  LocalEngineOptions options;
+  options.directory = directory_.path();
+  ASSERT_TRUE(RebuildStoreIndex(options).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(rounds));
+  Open();
+  EXPECT_TRUE(Read(ref).ok());
+}
+
 TEST_F(StoreDamageTest, ScrubbingReadsPastThePageCache) {
   ObjectRef ref = PutValue("k", std::string(kInFile, 'c'));
   bool direct = false;

@@ -1,12 +1,29 @@
 #include "kvstore/node/store_repair.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "kvstore/base/file_system.h"
 #include "kvstore/base/status.h"
 #include "kvstore/catalog/local_catalog.h"
 #include "kvstore/object/index_rows.h"
 
 namespace tilekv {
+namespace {
+
+absl::Status DropRounds(FileSystem& fs, const std::string& directory) {
+  const std::string folder = directory + "/" + kRoundsFolder;
+  absl::StatusOr<std::vector<std::string>> names = fs.List(folder);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  TILEKV_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    TILEKV_RETURN_IF_ERROR(fs.Unlink(folder + "/" + name));
+  }
+  return fs.SyncDirectory(folder);
+}
+
+}  // namespace
 
 absl::StatusOr<IndexRebuildReport> RebuildStoreIndex(const LocalEngineOptions& options,
                                                      const CallContext& context) {
@@ -22,7 +39,9 @@ absl::StatusOr<IndexRebuildReport> RebuildStoreIndex(const LocalEngineOptions& o
     return WithContext(catalog.status(),
                        "the catalog must be readable before the index is made anew");
   }
-  return RebuildIndex(options, touched_rev, context);
+  TILEKV_ASSIGN_OR_RETURN(IndexRebuildReport report, RebuildIndex(options, touched_rev, context));
+  TILEKV_RETURN_IF_ERROR(DropRounds(*options.file_system, options.directory));
+  return report;
 }
 
 }  // namespace tilekv
