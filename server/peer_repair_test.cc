@@ -229,6 +229,41 @@ TEST_F(PeerRepairTest, APageFollowsThePageBeforeIt) {
   EXPECT_EQ(listed, ids);
 }
 
+TEST_F(PeerRepairTest, CopiesAreListedAndVerifiedStepByStep) {
+  std::vector<ObjectId> ids;
+  for (int i = 0; i < 1'500; ++i) ids.push_back(PutAt("a", std::to_string(i)).id);
+  std::sort(ids.begin(), ids.end());
+  const ObjectRef damaged = PutAt("a", std::string(1'000, 'x'));
+  at("a").store.FlipBit(kDefaultDomain, damaged.id, 500);
+  VerifyAnswer sum;
+  int steps = 0;
+  for (std::optional<ObjectId> after;; after = sum.next_after) {
+    auto answer = PeerOf("b", "a")->VerifyCopies(kDefaultDomain, after, {});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    sum.copies += answer->copies;
+    sum.damaged += answer->damaged;
+    sum.next_after = answer->next_after;
+    ++steps;
+    if (!answer->next_after.has_value()) break;
+  }
+  EXPECT_EQ(sum.copies, 1'501u);
+  EXPECT_EQ(sum.damaged, 1u);
+  EXPECT_EQ(steps, 2);
+  std::vector<ObjectId> listed;
+  std::optional<ObjectId> after;
+  for (bool end = false; !end;) {
+    auto page = PeerOf("b", "a")->ListCopies(kDefaultDomain, after, {});
+    ASSERT_TRUE(page.ok()) << page.status();
+    for (const PartitionRow& row : page->rows) {
+      EXPECT_EQ(row.state == RowState::kQuarantined, row.ref.id == damaged.id);
+      if (row.ref.id != damaged.id) listed.push_back(row.ref.id);
+      after = row.ref.id;
+    }
+    end = page->end;
+  }
+  EXPECT_EQ(listed, ids);
+}
+
 TEST_F(PeerRepairTest, QuestionsThatCannotBeAreRefused) {
   const std::shared_ptr<Peer> peer = PeerOf("b", "a");
   const std::vector<uint32_t> none = {placement_->partitions()};

@@ -520,5 +520,48 @@ TEST_F(ClusterCollectionTest, EndingSessionsLeavesPutsByKeyOfOtherNodesAlone) {
   EXPECT_EQ(GetReason(node_->Link(link).status()), Reason::kSessionLost);
 }
 
+// A record is gone that no transaction of the cluster took: a person looks first.
+TEST_F(ClusterCollectionTest,
+       ARoundThatWouldDeleteTooMuchIsHeldAtEveryNodeUntilItIsConfirmedAtAny) {
+  const auto write = [this](CatalogWrite write) {
+    ASSERT_TRUE(catalog_.Txn({.compares = {}, .writes = {std::move(write)}}).ok());
+  };
+  const auto name = [&](const std::string& key, uint64_t bytes) {
+    v1::ValueRecord record;
+    record.set_length(bytes);
+    ObjectRef ref = RefOf(0, AsBytes(key));
+    ref.length = bytes;  // nothing reads it
+    ObjectRefToWire(ref, record.mutable_object());
+    write(CatalogWrite::Put(ValueKey(key), record.SerializeAsString()));
+  };
+  name("a", 30 * kGiB);
+  name("b", 60 * kGiB);
+  ASSERT_FALSE(Collect().held());
+  const Revision fence = rounds_["b"]->fence();
+  const ObjectRef stray = cluster_.PutAt("b", "stray", {1});
+  const auto [tile, root] = Import("m", "tile");
+  Delete("m");
+  write(CatalogWrite::Delete(ValueKey("a")));
+  const v1::CollectResponse held = Collect();
+  EXPECT_TRUE(held.held());
+  EXPECT_EQ(held.unexplained_bytes(), 30 * kGiB);
+  EXPECT_EQ(Holders(stray), "b");
+  EXPECT_EQ(Holders(tile), "abc");
+  for (const char* id : {"a", "b", "c"}) EXPECT_EQ(rounds_[id]->fence(), fence) << id;
+
+  auto other = NewCollection("c");
+  auto node = NewNode(*other);
+  v1::CollectRequest confirm;
+  confirm.set_confirm("another");
+  EXPECT_EQ(GetReason(node->Collect(confirm).status()), Reason::kInvalidArgument);
+  EXPECT_EQ(Holders(tile), "abc");
+  confirm.set_confirm(held.round());
+  auto confirmed = node->Collect(confirm);
+  ASSERT_TRUE(confirmed.ok()) << confirmed.status();
+  EXPECT_FALSE(confirmed->held());
+  EXPECT_EQ(Holders(stray) + Holders(tile) + Holders(root), "");
+  EXPECT_FALSE(Collect().held());
+}
+
 }  // namespace
 }  // namespace tilekv
