@@ -125,8 +125,10 @@ absl::StatusOr<int> NodeUndrain(Context& context, const Arguments& arguments) {
 absl::StatusOr<int> NodeRemove(Context& context, const Arguments& arguments) {
   v1::ChangeClusterRequest request;
   request.set_remove(arguments.Word(0));
+  request.set_lost(arguments.Has("--lost"));
   TILEKV_RETURN_IF_ERROR(
-      context.Ask(fmt::format("Removes node {} from the cluster.", Printable(arguments.Word(0)))));
+      context.Ask(fmt::format("Removes node {} from the cluster{}.", Printable(arguments.Word(0)),
+                              request.lost() ? ", with all that it may still hold" : "")));
   return Change(
       context, request,
       fmt::format("{} is no part of the cluster any more: stop it", Printable(arguments.Word(0))));
@@ -178,7 +180,9 @@ std::vector<CommandSpec> NodeCommandSpecs() {
        .arguments = {node},
        .summary = "forget a node that holds nothing any more",
        .help = "Refused while the node is in, while it holds objects, and while it is away and so "
-               "cannot say what it holds.",
+               "cannot say what it holds. With --lost one that is gone for good is removed, once "
+               "everything has all its copies without it: drain it first, or wait until it is out.",
+       .flags = {{"--lost", "", "", "the node is gone for good"}},
        .access = Access::kChange,
        .handler = NodeRemove},
       {.noun = "node",

@@ -83,16 +83,26 @@ absl::StatusOr<v1::ClusterStatusResponse> ClusterOperator::Status(const CallCont
   return response;
 }
 
-absl::Status ClusterOperator::CheckRemovable(const ClusterMap& map, const std::string& id) {
+absl::Status ClusterOperator::CheckRemovable(const ClusterMap& map, const std::string& id,
+                                             bool lost) {
   const MapNode* node = map.Find(id);
   if (node == nullptr || node->state == NodeState::kIn)
     return absl::OkStatus();  // the edit says it
   const std::shared_ptr<const ClusterPicture> picture = state_.picture();
   const auto found = picture->registered.find(id);
+  if (lost && found != picture->registered.end()) {
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("node '{}' is here: it gives its copies away itself, and is then "
+                                 "removed without --lost. One that was killed counts as here for "
+                                 "{} s more",
+                                 Printable(id), kNodeLease_s));
+  }
+  if (lost) return absl::OkStatus();  // whoever asks has looked for what only it may hold
   if (found == picture->registered.end() || found->second.store_uuid() != node->store_uuid) {
     return MakeError(Reason::kInvalidArgument,
                      fmt::format("node '{}' does not say what it holds: start it, so that it can "
-                                 "give its copies away first",
+                                 "give its copies away first. One that is gone for good is "
+                                 "removed with --lost",
                                  Printable(id)));
   }
   if (found->second.objects() == 0) return absl::OkStatus();
@@ -121,7 +131,7 @@ absl::StatusOr<ClusterMap> ClusterOperator::Edit(const ClusterMap& map,
     case v1::ChangeClusterRequest::kUndrain:
       return UndrainNode(map, request.undrain());
     case v1::ChangeClusterRequest::kRemove:
-      TILEKV_RETURN_IF_ERROR(CheckRemovable(map, request.remove()));
+      TILEKV_RETURN_IF_ERROR(CheckRemovable(map, request.remove(), request.lost()));
       return RemoveNode(map, request.remove());
     case v1::ChangeClusterRequest::kNode:
       if (request.node().has_store_uuid()) {

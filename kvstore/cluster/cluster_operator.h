@@ -25,7 +25,7 @@ class ClusterOperator : public ClusterAdmin {
  private:
   absl::StatusOr<ClusterMap> Edit(const ClusterMap& map, const v1::ChangeClusterRequest& request);
   // That it holds nothing, as far as it says so itself.
-  absl::Status CheckRemovable(const ClusterMap& map, const std::string& id);
+  absl::Status CheckRemovable(const ClusterMap& map, const std::string& id, bool lost);
   absl::Status CheckAway(const std::string& id);
 
   MapStore& maps_;

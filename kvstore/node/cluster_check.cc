@@ -68,6 +68,7 @@ class ClusterCheck {
         .unreadable =
             [this](const ObjectRef& ref, const absl::Status&) {
               Suspect(ref.id);
+              all_names_read_ = false;
               return absl::OkStatus();
             }};
     TILEKV_RETURN_IF_ERROR(VisitNames(
@@ -197,7 +198,10 @@ class ClusterCheck {
     add(v1::ClusterFinding::DEGRADED, "damaged", "copies that are suspect or in quarantine", bad_);
     add(v1::ClusterFinding::DEGRADED, "copies", "copies of another length or level", differing_);
     add(v1::ClusterFinding::NOTE, "spare", "copies at nodes that do not own them", spare_);
-    add(v1::ClusterFinding::NOTE, "unused", "no name needs them: uploads, or for the collector",
+    // Below a tree that cannot be read nothing is known to be needed.
+    add(v1::ClusterFinding::NOTE, "unused",
+        all_names_read_ ? "no name needs them: uploads, or for the collector"
+                        : "no name that can be read needs them",
         unused_);
     for (const std::string& node : response_.not_reached()) {
       Add(Finding(v1::ClusterFinding::DEGRADED, "node", node.substr(0, node.find(':')),
@@ -245,6 +249,7 @@ class ClusterCheck {
   }
 
   void BadRecord(const std::string& whose) {
+    all_names_read_ = false;
     Add(Finding(v1::ClusterFinding::LOSS, "record", whose, "its record cannot be read"));
   }
 
@@ -317,6 +322,7 @@ class ClusterCheck {
   std::vector<v1::ClusterFinding> findings_;
   std::optional<LiveList> live_;
   absl::Status added_;
+  bool all_names_read_ = true;
   // Looked for again before they are told: what names need and no node has listed (by prefix),
   // and what has no copy that can be read.
   std::unordered_set<uint64_t> missing_;
@@ -336,6 +342,30 @@ absl::StatusOr<v1::ClusterCheckResponse> RunClusterCheck(NodeContext& node,
   TILEKV_RETURN_IF_ERROR(check.Copies());
   TILEKV_RETURN_IF_ERROR(check.Lost());
   return check.Response();
+}
+
+absl::Status CheckNotNeeded(NodeContext& node, const std::string& id, const CallContext& context) {
+  TILEKV_ASSIGN_OR_RETURN(v1::ClusterCheckResponse report,
+                          RunClusterCheck(node, v1::ClusterCheckRequest(), context));
+  for (const std::string& other : report.not_reached()) {
+    if (other.rfind(id + ": ", 0) == 0) continue;
+    return MakeError(Reason::kInvalidArgument,
+                     "what other nodes hold has to be known first; " + other);
+  }
+  for (const v1::ClusterFinding& finding : report.findings()) {
+    const bool lacks =
+        finding.severity() == v1::ClusterFinding::LOSS || finding.kind() == "unreachable";
+    if (!lacks) continue;
+    return MakeError(Reason::kInvalidArgument,
+                     fmt::format("{} needs what no other node has ({}): start the node, or delete "
+                                 "what needs it; 'tilekv cluster check' lists all of it",
+                                 finding.where(), finding.text()));
+  }
+  if (report.short_objects() == 0) return absl::OkStatus();
+  return MakeError(Reason::kInvalidArgument,
+                   fmt::format("{} objects do not have all their copies without the node yet: "
+                               "'tilekv cluster status' shows how far repair is",
+                               report.short_objects()));
 }
 
 }  // namespace tilekv

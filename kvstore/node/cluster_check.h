@@ -13,6 +13,8 @@
 // Nothing is changed but the state of copies that a deep check has found damaged.
 #pragma once
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "kvstore/base/call_context.h"
 #include "kvstore/node/node_context.h"
@@ -25,5 +27,9 @@ namespace tilekv {
 absl::StatusOr<v1::ClusterCheckResponse> RunClusterCheck(NodeContext& node,
                                                          const v1::ClusterCheckRequest& request,
                                                          const CallContext& context);
+
+// Whether everything that names need has all its copies without this node, which is away.
+// INVALID_ARGUMENT says what has not, or who else did not answer.
+absl::Status CheckNotNeeded(NodeContext& node, const std::string& id, const CallContext& context);
 
 }  // namespace tilekv

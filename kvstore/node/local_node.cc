@@ -378,6 +378,12 @@ absl::StatusOr<v1::ChangeClusterResponse> LocalNode::ChangeCluster(
     const v1::ChangeClusterRequest& request, const CallContext& context) {
   TILEKV_RETURN_IF_ERROR(context.Check());
   if (node_.cluster == nullptr) return NoCluster();
+  if (request.lost()) {
+    if (!request.has_remove() || node_.survey == nullptr) {
+      return MakeError(Reason::kInvalidArgument, "only a node that is removed can be lost");
+    }
+    TILEKV_RETURN_IF_ERROR(CheckNotNeeded(node_, request.remove(), context));
+  }
   return node_.cluster->Change(request, context);
 }
 

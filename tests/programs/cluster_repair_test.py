@@ -5,7 +5,8 @@ import shutil
 import signal
 
 from cluster_testing import ClusterCase, npy
-from tilekv_testing import (DATA_LOSS, DIFFERS, DONE, MIB, main, payload_files, wait_until)
+from tilekv_testing import (DATA_LOSS, DIFFERS, DONE, MIB, USAGE, main, payload_files,
+                            wait_until)
 
 
 class Repair(ClusterCase):
@@ -92,6 +93,32 @@ class Repair(ClusterCase):
         lost = {finding["where"] for finding in report["findings"]
                 if finding["severity"] == "loss"}
         self.assertEqual(lost, {"default/m@1", "default/other@1"})
+
+    def test_a_node_that_is_gone_for_good_is_removed_once_all_is_well_without_it(self):
+        self.start("n4")
+        self.import_model("m")
+        self.wait_repaired()
+        self.tilekv("node", "drain", "n4", "--wait")
+        self.assertIn("is here", self.fails(USAGE, "-y", "node", "remove", "n4", "--lost"))
+        self.tilekv("node", "undrain", "n4")
+        self.wait_repaired()
+        self.nodes["n4"].kill()
+        self.at("n1", "node", "drain", "n4")
+        self.wait_seen("n1", "n4", registered=False)
+        self.env["TILEKV_STORE"] = self.nodes["n1"].uri
+        self.assertIn("--lost", self.fails(USAGE, "-y", "node", "remove", "n4"))
+        # Not while others are away, who might be the only ones that hold something.
+        self.nodes["n3"].kill()
+        self.assertIn("n3", self.fails(USAGE, "-y", "node", "remove", "n4", "--lost"))
+        self.start("n3")
+        self.env["TILEKV_STORE"] = self.nodes["n1"].uri
+
+        def is_removed():
+            return self.run_raw("-y", "node", "remove", "n4", "--lost").returncode == DONE
+        wait_until(is_removed, "repair has made the copies that n4 had")
+        wait_until(lambda: "n4" not in self.seen_by("n2"), "n4 is forgotten")
+        self.wait_repaired()
+        self.at("n2", "model", "verify", "m")
 
     def test_a_node_more_takes_its_share_and_nothing_stands_twice(self):
         for i in range(3):
