@@ -61,34 +61,13 @@ void ForeignCopies::OfferTo(std::vector<Owner>& owners, const PartitionPage& pag
       silent_.insert(owner.node);
       continue;
     }
+    owner.refused.Add(refs, *owner.offered);
     for (size_t i = 0; i < refs.size(); ++i) {
       const OfferOutcome outcome = owner.offered->outcomes[i];
       owner.has[places[i]] = outcome == OfferOutcome::kHas ? 1 : 0;
-      const bool refused = outcome == OfferOutcome::kCollected && owner.offered->round.has_value();
-      if (refused) owner.refused.push_back(places[i]);
       if (outcome == OfferOutcome::kNotNow) busy_.insert(owner.node);
     }
   }
-}
-
-// Of what an owner has refused as garbage, all that the collector would delete here too.
-absl::StatusOr<uint64_t> ForeignCopies::DropCollected(const std::vector<Owner>& owners,
-                                                      const PartitionPage& page) {
-  CopyRefusals* const refusals = parts_.options.refusals;
-  uint64_t count = 0;
-  for (const Owner& owner : owners) {
-    if (refusals == nullptr || owner.refused.empty()) continue;
-    const RoundName& round = *owner.offered->round;
-    // Not by this owner's word alone: the catalog has to have this very round in force.
-    if (!refusals->Confirm({round}).ok()) continue;
-    std::vector<ObjectId> ids;
-    for (size_t place : owner.refused) ids.push_back(page.rows[place].ref.id);
-    TILEKV_ASSIGN_OR_RETURN(std::vector<bool> deleted,
-                            parts_.local.DeleteAllBelow(parts_.options.domain, ids, round.fence));
-    count += static_cast<uint64_t>(std::count(deleted.begin(), deleted.end(), true));
-  }
-  parts_.counters.collected_objects += count;
-  return count;
 }
 
 size_t ForeignCopies::StoresThatConfirm(const std::vector<Owner>& owners, size_t i) const {
@@ -153,7 +132,10 @@ absl::Status ForeignCopies::Step(const CallContext& context) {
   if (!page.rows.empty()) {
     std::vector<Owner> owners = OwnersOf(partition);
     OfferTo(owners, page, context);
-    TILEKV_ASSIGN_OR_RETURN(dropped, DropCollected(owners, page));
+    for (const Owner& owner : owners) {
+      TILEKV_ASSIGN_OR_RETURN(const uint64_t refused, DropRefused(parts_, owner.refused));
+      dropped += refused;
+    }
     std::vector<TouchedRef> rows;
     for (size_t i = 0; i < page.rows.size(); ++i) {
       const bool all_have = std::all_of(owners.begin(), owners.end(),

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/call_context.h"
+#include "kvstore/cluster/refused_copies.h"
 #include "kvstore/cluster/repair_parts.h"
 
 namespace tilekv {
@@ -33,17 +34,14 @@ class ForeignCopies {
   struct Owner {
     NodeIndex node = 0;
     std::shared_ptr<Peer> peer;
-    std::vector<uint8_t> has;     // by row of the page: it says that it holds it
-    std::vector<size_t> refused;  // rows of the page that are garbage to it
+    std::vector<uint8_t> has;  // by row of the page: it says that it holds it
+    RefusedCopies refused;
     absl::StatusOr<OfferAnswer> offered;
     absl::StatusOr<DropAnswer> confirmed;
   };
 
   std::vector<Owner> OwnersOf(uint32_t partition);
   void OfferTo(std::vector<Owner>& owners, const PartitionPage& page, const CallContext& context);
-  // Deletes what they have refused. How many rows went.
-  absl::StatusOr<uint64_t> DropCollected(const std::vector<Owner>& owners,
-                                         const PartitionPage& page);
   // Drops those rows that go. How many did.
   absl::StatusOr<uint64_t> Drop(std::vector<Owner>& owners, std::span<const TouchedRef> rows,
                                 const CallContext& context);

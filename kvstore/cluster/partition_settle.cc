@@ -121,6 +121,7 @@ void PartitionSettle::SendOffers(std::vector<Listing>& others, SilentNodes& sile
         const absl::StatusOr<OfferAnswer> answer =
             other.peer->Offer(parts_.options.domain, own_.version(), some, context);
         ok = answer.ok() && answer->outcomes.size() == some.size();
+        if (ok) other.refused.Add(some, *answer);
       }
     });
   }
@@ -149,6 +150,9 @@ absl::StatusOr<PartitionSettle::Outcome> PartitionSettle::Step(SilentNodes& sile
   TILEKV_RETURN_IF_ERROR(parts_.local.LinkEach(parts_.options.domain, raises).status());
   parts_.counters.raised_revisions += raises.size();
   SendOffers(others, silent, context);
+  for (const Listing& other : others) {
+    TILEKV_RETURN_IF_ERROR(DropRefused(parts_, other.refused).status());
+  }
   if (!room) return Outcome::kNoRoom;
   return end ? Outcome::kDone : Outcome::kMore;
 }

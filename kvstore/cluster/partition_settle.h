@@ -8,13 +8,15 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/base/call_context.h"
+#include "kvstore/cluster/refused_copies.h"
 #include "kvstore/cluster/repair_parts.h"
 
 namespace tilekv {
 
 // Goes through the rows of all owners side by side, a page at a time: what this node lacks goes on
 // the list of pulls; a revision that is lower here is raised, one that is lower there, or an object
-// that is not there, is offered. For one thread at a time.
+// that is not there, is offered, and goes here too where the other one's round has collected it.
+// For one thread at a time.
 class PartitionSettle {
  public:
   PartitionSettle(RepairParts& parts, const OwnPlacement& own, uint32_t partition)
@@ -30,6 +32,7 @@ class PartitionSettle {
     std::shared_ptr<Peer> peer;
     absl::StatusOr<PartitionPage> page;
     std::vector<TouchedRef> offers;
+    RefusedCopies refused;
   };
   // What is known of one object.
   struct Known {

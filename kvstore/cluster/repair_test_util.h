@@ -47,6 +47,7 @@ class RepairingCluster {
                                                RepairerOptions{.executor = executor_,
                                                                .pull_budget = budgets_[id],
                                                                .pool = BufferPool::Create(4 * kMiB),
+                                                               .refusals = &node.refusals,
                                                                .clock = &cluster.clock(),
                                                                .list_objects = list_objects_});
     node.wanted.repairer = &repairer->wanted();

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kvstore/base/status.h"
+#include "kvstore/cluster/copy_refusals.h"
 #include "kvstore/cluster/repair_test_util.h"
 #include "kvstore/object/object_hash.h"
 #include "kvstore/object/object_store_conformance.h"
@@ -366,6 +368,42 @@ TEST(Repairer, LooksAgainAtOnceWhenItIsToldTo) {
   nodes.at("c").LookAgain();
   EXPECT_TRUE(nodes.RunUntil([&] { return nodes.at("c").progress().complete; }, 20));
   EXPECT_EQ(nodes.CountAt("c"), nodes.CountAt("b"));
+}
+
+// One object is garbage by a round that the catalog has in force, or has not.
+class OneIsGarbage : public CopyRefusals {
+ public:
+  absl::StatusOr<std::optional<CopyRefusal>> RefusalOf(Domain, const ObjectId& id,
+                                                       Revision touched_rev) override {
+    if (id != garbage || touched_rev >= round.fence) return std::nullopt;
+    return CopyRefusal{round};
+  }
+  absl::Status Confirm(const CopyRefusal&) override {
+    return in_force ? absl::OkStatus() : MakeError(Reason::kVersionConflict, "another round");
+  }
+
+  ObjectId garbage;
+  RoundName round{.id = "round", .line_id = "line", .snapshot = {20}, .fence = {10}};
+  bool in_force = true;
+};
+
+TEST(Repairer, AnOwnerThatMissedARoundGivesUpWhatTheOthersHaveCollected) {
+  for (bool in_force : {true, false}) {
+    RepairingCluster nodes(RepairedCluster({"a", "b", "c"}));
+    OneIsGarbage lists;
+    lists.in_force = in_force;
+    const ObjectRef garbage = nodes.cluster.PutAt("a", "garbage", {5});
+    const ObjectRef touched = nodes.cluster.PutAt("a", "touched since", {10});
+    lists.garbage = garbage.id;
+    for (const char* id : {"b", "c"}) nodes.cluster.node(id).refusals.lists = &lists;
+    OneIsGarbage own;  // a has no list: it refuses nothing, and reads the catalog
+    own.in_force = in_force;
+    nodes.cluster.node("a").refusals.lists = &own;
+    nodes.RunFor(20);
+    EXPECT_EQ(nodes.cluster.Holders(garbage.id), in_force ? "" : "a");
+    EXPECT_EQ(nodes.cluster.Holders(touched.id), "abc");
+    EXPECT_EQ(nodes.at("a").counters().collected_objects, in_force ? 1u : 0u);
+  }
 }
 
 }  // namespace
