@@ -5,12 +5,17 @@
 
 #include "fmt/format.h"
 #include "kvstore/base/status.h"
+#include "kvstore/catalog/keys.h"
+#include "kvstore/cluster/node_rounds.h"
+#include "kvstore/cluster/round_store.h"
+#include "kvstore/object/object_hash.h"
 #include "kvstore/object/object_store_conformance.h"
 
 namespace tilekv::simulation {
 namespace {
 
 constexpr size_t kReplication = 3;
+const std::string kLine(16, 'l');
 constexpr size_t kMostNested = 3;  // operations that stand still at once
 constexpr int kMostCalmSteps = 20'000;
 
@@ -27,12 +32,42 @@ MemoryClusterOptions OptionsFor(uint64_t nodes) {
 
 }  // namespace
 
+// What a node refuses by, as its lists say; with kRefusalWithoutList, by the fence where it has
+// none.
+class SimulatedRefusals : public CopyRefusals {
+ public:
+  SimulatedRefusals(Bug bug, NodeRounds& rounds, Catalog& catalog)
+      : bug_(bug), rounds_(rounds), catalog_(catalog) {}
+  absl::StatusOr<std::optional<CopyRefusal>> RefusalOf(Domain domain, const ObjectId& id,
+                                                       Revision touched_rev) override {
+    if (bug_ != Bug::kRefusalWithoutList || rounds_.fence() != Revision{}) {
+      return rounds_.RefusalOf(domain, id, touched_rev);
+    }
+    TILEKV_ASSIGN_OR_RETURN(std::optional<CatalogEntry> entry, catalog_.Get(kRoundKey));
+    v1::RoundRecord record;
+    if (!entry.has_value() || !record.ParseFromString(entry->value)) return std::nullopt;
+    const RoundName round = NameOfRound(record);
+    if (touched_rev >= round.fence) return std::nullopt;
+    return CopyRefusal{round};
+  }
+  absl::Status Confirm(const CopyRefusal& refusal) override { return rounds_.Confirm(refusal); }
+
+ private:
+  const Bug bug_;
+  NodeRounds& rounds_;
+  Catalog& catalog_;
+};
+
 struct Schedule::Node {
   MemoryNode* node = nullptr;
   std::unique_ptr<SimulatedOutlook> outlook;
   std::shared_ptr<ByteBudget> replica_budget, pull_budget;
   std::unique_ptr<ClusterObjects> objects;
+  std::unique_ptr<RoundStore> round_store;
+  std::unique_ptr<NodeRounds> rounds;
+  std::unique_ptr<SimulatedRefusals> refusals;
   std::unique_ptr<Repairer> repairer;
+  int disks = 1;                // that it has had
   uint64_t dropped_before = 0;  // by repairers that a crash ended
   // With kRaiseNotSynced: revisions that a crash brings back.
   std::map<ObjectId, Revision> unsynced;
@@ -67,10 +102,23 @@ Schedule::~Schedule() = default;
 
 void Schedule::Restart(Node& node) {
   if (node.repairer != nullptr) node.dropped_before += node.repairer->counters().dropped_objects;
+  node.node->rounds = nullptr;
+  node.node->refusals.lists = nullptr;
+  auto opened = RoundStore::Open(*disk_.file_system(),
+                                 fmt::format("/{}{}", node.node->id, node.disks), nullptr);
+  TILEKV_CHECK(opened.ok());
+  auto rounds =
+      std::make_unique<NodeRounds>(**opened, *node.node->store, catalog_, [] { return kLine; });
+  node.refusals = std::make_unique<SimulatedRefusals>(bug_, *rounds, catalog_);
+  node.rounds = std::move(rounds);
+  node.round_store = *std::move(opened);
+  node.node->rounds = node.rounds.get();
+  node.node->refusals.lists = node.refusals.get();
   node.repairer = std::make_unique<Repairer>(*node.node->store, *node.outlook, *node.outlook,
                                              RepairerOptions{.executor = &inline_,
                                                              .pull_budget = node.pull_budget,
                                                              .pool = pool_,
+                                                             .refusals = &node.node->refusals,
                                                              .clock = &cluster_->clock()});
   node.node->wanted.repairer = &node.repairer->wanted();
 }
@@ -155,7 +203,7 @@ void Schedule::Meanwhile() {
 // --- events
 
 void Schedule::Happen() {
-  switch (random_.Below(16)) {
+  switch (random_.Below(18)) {
     case 0:
     case 1:
       Put();
@@ -186,6 +234,12 @@ void Schedule::Happen() {
       cluster_->TellMap(node.node->id);
       break;
     }
+    case 10:
+      EndSession();
+      break;
+    case 11:
+      Collect();
+      break;
     default:
       Repair(AnyNode());
   }
@@ -212,10 +266,15 @@ void Schedule::Put() {
   object.touched_rev = {++revision_};
   Note(fmt::format("{} puts an object at revision {}", node.node->id, revision_));
   const auto busy = busy_.insert(&node);
+  sessions_.insert(object.touched_rev.value);
   const auto put = PutContent(*node.objects, object.content, {.touched_rev = object.touched_rev});
   busy_.erase(busy);
-  if (!put.ok()) return Note(fmt::format("the put fails: {}", put.status().ToString()));
-  object.ref = put->ref;
+  object.ref = RefOf(0, AsBytes(object.content));
+  if (!put.ok()) {
+    sessions_.erase(sessions_.find(object.touched_rev.value));
+    garbage_.insert(object.ref.id);
+    return Note(fmt::format("the put fails: {}", put.status().ToString()));
+  }
   Note(fmt::format("it is {}", object.ref.id.Hex().substr(0, 6)));
   Count(object);
   objects_.emplace(object.ref.id, object);
@@ -232,16 +291,78 @@ void Schedule::Commit() {
   Note(fmt::format("{} commits {} at revision {}", node.node->id, name, revision.value));
   if (bug_ != Bug::kCommitWithoutFinalCount || object->committed) {
     const auto busy = busy_.insert(&node);
+    const auto session = sessions_.insert(revision.value);
+    committing_.insert(object->ref.id);
     const auto linked = node.objects->Link(kDefaultDomain, {&object->ref, 1}, revision);
+    committing_.erase(committing_.find(object->ref.id));
+    sessions_.erase(session);
     busy_.erase(busy);
     if (!linked.ok() || !linked->front().present) return Note("the commit is refused");
   }
   Note("the commit is acknowledged");
   ++commits_;
-  object->committed = true;
+  if (!std::exchange(object->committed, true)) {
+    sessions_.erase(sessions_.find(object->touched_rev.value));
+  }
   object->touched_rev = std::max(object->touched_rev, revision);
   Count(*object);
   if (object->copies == 0) Violated(fmt::format("{} was committed and nobody has it", name));
+}
+
+// Without a commit: what it has put is garbage.
+void Schedule::EndSession() {
+  Object* object = AnyObject();
+  if (object == nullptr || object->committed || committing_.count(object->ref.id) != 0) return;
+  Note(fmt::format("the session of {} ends", object->ref.id.Hex().substr(0, 6)));
+  sessions_.erase(sessions_.find(object->touched_rev.value));
+  garbage_.insert(object->ref.id);
+  objects_.erase(object->ref.id);
+}
+
+void Schedule::Collect() {
+  if (std::exchange(collecting_, true)) return;
+  RunRound(/*reach_all=*/false);
+  collecting_ = false;
+}
+
+// A round as the collector runs it: what is committed is in use, the oldest living session is the
+// fence. Nodes that are away are not told.
+size_t Schedule::RunRound(bool reach_all) {
+  const Revision snapshot{++revision_};
+  const Revision fence{sessions_.empty() ? snapshot.value + 1 : *sessions_.begin()};
+  const RoundName round{fmt::format("round {:010}", ++rounds_), kLine, snapshot, fence};
+  Note(fmt::format("a round of the collector at revision {}, fence {}", snapshot.value,
+                   fence.value));
+  v1::RoundRecord record;
+  record.set_value(round.id);
+  record.set_line_id(round.line_id);
+  record.set_snapshot_rev(snapshot.value);
+  record.set_fence(fence.value);
+  record.set_state(v1::ROUND_STATE_IN_FORCE);
+  TILEKV_CHECK(catalog_
+                   .Txn({.compares = {},
+                         .writes = {CatalogWrite::Put(kRoundKey, record.SerializeAsString())}})
+                   .ok());
+  RoundPart part{.round = round, .ranges = {{0, UINT64_MAX}}, .prefixes = {}};
+  for (const auto& [id, object] : objects_) {
+    if (object.committed) part.prefixes.push_back(id.Prefix64());
+  }
+  std::sort(part.prefixes.begin(), part.prefixes.end());
+  size_t told = 0;
+  for (const auto& node : nodes_) {
+    if (node->node->faults.down || (!reach_all && random_.Below(4) == 0)) continue;
+    if (!calm_) Meanwhile();
+    // A crash meanwhile may have taken another object's place.
+    if (!node->rounds->StoreRoundPart(part, {}).ok()) continue;
+    if (!calm_) Meanwhile();
+    const auto swept = node->rounds->SweepRound(kDefaultDomain, round, std::nullopt, {});
+    if (!swept.ok()) continue;
+    collected_ += swept->deleted_objects;
+    Note(fmt::format("{} sweeps {} objects", node->node->id, swept->deleted_objects));
+    Check();
+    ++told;
+  }
+  return told;
 }
 
 void Schedule::Repair(Node& node) {
@@ -282,8 +403,10 @@ void Schedule::ReturnEmpty(Node& node) {
   Note(fmt::format("{} returns empty", node.node->id));
   std::vector<ObjectId> ids;
   for (const auto& [id, object] : objects_) ids.push_back(id);
+  ids.insert(ids.end(), garbage_.begin(), garbage_.end());
   TILEKV_CHECK(store.DeleteAllBelow(kDefaultDomain, ids, {UINT64_MAX}).ok());
   node.unsynced.clear();
+  ++node.disks;
   Restart(node);
   for (auto& [id, object] : objects_) Count(object);
 }
@@ -355,6 +478,9 @@ void Schedule::CalmDown() {
   for (const auto& node : nodes_) node->node->faults.down = false;
   cluster_->SetMap(states_);
   for (const auto& node : nodes_) Restart(*node);
+  // What a round has missed at one node others may refuse for ever: only that round's own record,
+  // and no later one, lets it go. So the next one comes first, as it does in time.
+  RunRound(/*reach_all=*/true);
   for (int i = 0; i < kMostCalmSteps && violation_.empty() && !IsQuiet(); ++i) {
     int64_t least_wait = 1'000'000;
     for (const auto& node : nodes_) {
@@ -383,6 +509,22 @@ void Schedule::CalmDown() {
       Violated(fmt::format("{} is at {}, with its revision at {}; its owners are {}",
                            id.Hex().substr(0, 6), anywhere, at, owners));
     }
+  }
+  if (violation_.empty()) CollectAll();
+}
+
+// Every session has ended, every node is told: what is not committed goes from everywhere.
+void Schedule::CollectAll() {
+  for (auto at = objects_.begin(); at != objects_.end();) {
+    if (!at->second.committed) garbage_.insert(at->first);
+    at = at->second.committed ? std::next(at) : objects_.erase(at);
+  }
+  sessions_.clear();
+  if (RunRound(/*reach_all=*/true) != nodes_.size()) Violated("a round does not reach all nodes");
+  for (const ObjectId& id : garbage_) {
+    const std::string at = cluster_->Holders(id);
+    if (at.empty()) continue;
+    Violated(fmt::format("{} is garbage, and still at {}", id.Hex().substr(0, 6), at));
   }
 }
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "kvstore/base/random.h"
+#include "kvstore/base/simulated_disk.h"
+#include "kvstore/catalog/memory_catalog.h"
 #include "kvstore/cluster/memory_cluster.h"
 #include "kvstore/cluster/repairer.h"
 #include "tests/simulation/simulated_network.h"
@@ -29,16 +31,17 @@ class Schedule : public Network {
   const std::vector<std::string>& trace() const { return trace_; }
   uint64_t dropped_objects() const;
   uint64_t commits() const { return commits_; }
+  uint64_t collected_objects() const { return collected_; }
 
  private:
   struct Node;
   struct Object {
     ObjectRef ref;
     std::string content;
-    bool committed = false;
-    Revision touched_rev;  // that was acknowledged last; of the put at first
-    size_t copies = 0;     // good ones that the next event must leave, of R
-    size_t touched = 0;    // of these, with that revision
+    bool committed = false;  // else its session lives
+    Revision touched_rev;    // that was acknowledged last; of the put at first
+    size_t copies = 0;       // good ones that the next event must leave, of R
+    size_t touched = 0;      // of these, with that revision
   };
 
   Bug bug() const override { return bug_; }
@@ -51,12 +54,17 @@ class Schedule : public Network {
   void Happen();
   void Put();
   void Commit();
+  void EndSession();
+  void Collect();
+  // How many nodes were told all of it.
+  size_t RunRound(bool reach_all);
   void Repair(Node& node);
   void Crash(Node& node);
   void ReturnEmpty(Node& node);
   void ChangeMap();
   void MoveOn();
   void CalmDown();
+  void CollectAll();
 
   Node& AnyNode();
   Object* AnyObject();
@@ -75,6 +83,14 @@ class Schedule : public Network {
   InlineExecutor inline_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<ObjectId, Object> objects_;
+  std::set<ObjectId> garbage_;  // of sessions that ended
+  std::multiset<ObjectId> committing_;
+  uint64_t collected_ = 0;
+  std::multiset<uint64_t> sessions_;  // revisions of those that live
+  MemoryCatalog catalog_;
+  SimulatedDisk disk_{1};
+  bool collecting_ = false;
+  uint64_t rounds_ = 0;
   std::map<std::string, NodeState> states_;
   std::multiset<const Node*> busy_;  // an operation of theirs stands still
   bool calm_ = false;

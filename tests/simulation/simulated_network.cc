@@ -19,6 +19,7 @@ constexpr NamedBug kNames[] = {
     {Bug::kCommitWithoutFinalCount, "commit_without_final_count"},
     {Bug::kDigestsOfIdsOnly, "digests_of_ids_only"},
     {Bug::kRaiseNotSynced, "raise_not_synced"},
+    {Bug::kRefusalWithoutList, "refusal_without_list"},
 };
 
 template <typename Ref>

@@ -21,6 +21,7 @@ enum class Bug {
   kCommitWithoutFinalCount,  // a commit believes what the puts were answered
   kDigestsOfIdsOnly,         // and not of revisions
   kRaiseNotSynced,           // a raised revision is gone after a crash
+  kRefusalWithoutList,       // a node refuses by a round's fence alone, whose list it does not have
 };
 
 // Empty: there is none of that name. Names are those of BugNames().

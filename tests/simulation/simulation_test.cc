@@ -53,7 +53,7 @@ Bug AskedBug() {
 
 TEST(Simulation, NothingThatWasAcknowledgedIsLost) {
   const Bug bug = AskedBug();
-  uint64_t dropped = 0, commits = 0;
+  uint64_t dropped = 0, commits = 0, collected = 0;
   const uint64_t schedules = NumberOf("TILEKV_SIMULATION_SCHEDULES", kSchedules);
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + schedules; ++seed) {
     Schedule schedule(seed, bug);
@@ -61,13 +61,16 @@ TEST(Simulation, NothingThatWasAcknowledgedIsLost) {
     ASSERT_EQ(violation, "") << "seed " << seed << "\n" << TextOf(schedule);
     dropped += schedule.dropped_objects();
     commits += schedule.commits();
+    collected += schedule.collected_objects();
   }
-  printf("%llu schedules from seed %llu: %llu commits, %llu drops\n",
+  printf("%llu schedules from seed %llu: %llu commits, %llu drops, %llu collected\n",
          static_cast<unsigned long long>(schedules), static_cast<unsigned long long>(FirstSeed()),
-         static_cast<unsigned long long>(commits), static_cast<unsigned long long>(dropped));
+         static_cast<unsigned long long>(commits), static_cast<unsigned long long>(dropped),
+         static_cast<unsigned long long>(collected));
   // It was a life.
   EXPECT_GT(dropped, schedules / 4);
   EXPECT_GT(commits, schedules);
+  EXPECT_GT(collected, schedules / 4);
 }
 
 TEST(Simulation, ASeedReplaysItsSchedule) {
