@@ -48,7 +48,7 @@ class NodeFindings {
 
   void Node(const v1::ClusterMapNode& node, const v1::ClusterNodeStatus& status,
             uint64_t map_version) {
-    const std::string where = node.id();
+    const std::string& where = node.id();
     const bool maintenance = node.maintenance();
     if (!status.registered()) {
       return Add(maintenance ? v1::ClusterFinding::NOTE : v1::ClusterFinding::DEGRADED, "node",
